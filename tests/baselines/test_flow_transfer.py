@@ -1,0 +1,131 @@
+"""Neighbours against brute force; flow and warp on textures shifted by a known amount."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+from torch import Tensor
+
+pytest.importorskip("cv2")
+
+from visual_dynamics.baselines import flow_transfer
+from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
+from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics.data.pair import Pairs
+from visual_dynamics.errors import UserError
+
+MOVES = [(2.5, -1.5), (-3.0, 2.0), (0.0, 4.0), (1.25, 0.75)]  # dx, dy of the training pairs, pixels, y down
+
+
+def texture(dx: float, dy: float, seed: int = 0) -> Tensor:
+    """A smooth random picture, (3, 64, 64) in [0, 1], whose content is moved by (dx, dy)."""
+    wide = ndimage.gaussian_filter(np.random.default_rng(seed).random((3, 96, 96)), (0, 2, 2))
+    wide = (wide - wide.min()) / np.ptp(wide)
+    moved = np.stack([ndimage.shift(channel, (dy, dx), order=3) for channel in wide])
+    return torch.tensor(moved[:, 16:80, 16:80]).float().clamp(0, 1)
+
+
+def eight_bits(frames: list[Tensor]) -> Tensor:
+    return (torch.stack(frames) * 255).round().to(torch.uint8)
+
+
+@pytest.fixture(scope="module")
+def textures() -> Pairs:
+    """The same frame four times, each time with another motion."""
+    return Pairs(eight_bits([texture(0, 0)] * len(MOVES)), eight_bits([texture(*move) for move in MOVES]))
+
+
+def inner(x: Tensor) -> Tensor:
+    return x[..., 8:-8, 8:-8]
+
+
+def test_nearest_as_by_brute_force() -> None:
+    chance = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (1500, 3, 8, 8), dtype=torch.uint8, generator=chance)
+    queries = torch.rand(6, 3, 8, 8, generator=chance)
+    queries[0] = frames[1234].float() / 255
+    distances = (frames[None].double() / 255 - queries[:, None].double()).square().sum((2, 3, 4))
+    expected = distances.sort(dim=1).indices[:, :10]
+    sampler = FlowTransfer(Pairs(frames, frames))
+    assert torch.equal(sampler.nearest(queries), expected)
+    assert sampler.nearest(queries)[0, 0] == 1234
+    assert torch.equal(sampler.nearest(queries[3:4]), expected[3:4])
+
+
+def test_nearest_tells_frames_apart_that_differ_in_one_value() -> None:
+    """Far below what single precision keeps of a squared length."""
+    frames = torch.full((50, 3, 64, 64), 255, dtype=torch.uint8)
+    for index in range(50):
+        frames[index, 0, 0, 0] = 255 - index
+    query = torch.ones(1, 3, 64, 64)
+    assert FlowTransfer(Pairs(frames, frames), 5).nearest(query)[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_precision_chosen_for_networks_does_not_matter() -> None:
+    frames = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    sampler, query = FlowTransfer(Pairs(frames, frames), 5), torch.full((1, 3, 16, 16), 0.5)
+    plain = sampler.nearest(query)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(sampler.nearest(query), plain)
+
+
+@pytest.mark.parametrize("index", range(len(MOVES)))
+def test_flow_says_where_pixels_came_from(textures: Pairs, index: int) -> None:
+    flow = FlowTransfer(textures, 1).flow(index)
+    assert flow.shape == (2, 64, 64)
+    expected = -torch.tensor(MOVES[index]).view(2, 1, 1)
+    assert (inner(flow) - expected).abs().mean() < 0.05
+
+
+def test_warp_moves_another_picture_the_same_way(textures: Pairs) -> None:
+    sampler = FlowTransfer(textures, 1)
+    for index, move in enumerate(MOVES):
+        moved = warp(texture(0, 0, seed=5), sampler.flow(index))
+        truth = texture(*move, seed=5)
+        assert inner(moved - truth).abs().mean() < 0.01
+        assert inner(moved - texture(0, 0, seed=5)).abs().mean() > 0.03
+
+
+def test_warp_by_whole_pixels_is_exact() -> None:
+    frame = torch.rand(3, 6, 9)
+    flow = torch.stack([torch.full((6, 9), -2.0), torch.full((6, 9), 1.0)])
+    expected = frame[:, [1, 2, 3, 4, 5, 5]][:, :, [0, 0, 0, 1, 2, 3, 4, 5, 6]]
+    torch.testing.assert_close(warp(frame, flow), expected, atol=1e-5, rtol=0)
+
+
+def test_one_neighbour_gives_its_own_next_frame(textures: Pairs) -> None:
+    pairs = textures.subset(torch.tensor([0]))
+    sample = FlowTransfer(pairs, 1).sample(texture(0, 0), [7])[0]
+    assert inner(sample - texture(*MOVES[0])).abs().mean() < 0.01
+
+
+def test_seeds_choose_among_all_neighbours_and_nothing_else_does(textures: Pairs) -> None:
+    sampler: FutureSampler = FlowTransfer(textures, 4)
+    frame = texture(0, 0)
+    many = sampler.sample(frame, range(40))
+    assert many.shape == (40, 3, 64, 64)
+    assert len({picture.numpy().tobytes() for picture in many}) == 4
+    assert torch.equal(sampler.sample(frame, [31, 2]), many[[31, 2]])
+    assert torch.equal(FlowTransfer(textures, 4).sample(frame, [5])[0], many[5])
+    assert sampler.sample(frame, []).shape == (0, 3, 64, 64)
+
+
+def test_flows_are_measured_once_and_not_hoarded(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = FlowTransfer(textures, 1)
+    assert sampler.flow(0) is sampler.flow(0)
+    monkeypatch.setattr(flow_transfer, "KEPT_FLOWS", 2)
+    for index in range(4):
+        sampler.flow(index)
+    assert list(sampler._flows) == [2, 3]
+
+
+def test_mistakes_are_told(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"10 neighbours .* 4 pairs"):
+        FlowTransfer(textures)
+    with pytest.raises(UserError, match="training frames are"):
+        FlowTransfer(textures, 1).sample(torch.rand(3, 32, 32), [0])
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(UserError, match=r"visual-dynamics\[video\]"):
+        FlowTransfer(textures, 1)

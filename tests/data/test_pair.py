@@ -1,0 +1,71 @@
+"""The contract of the data."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from visual_dynamics.data.pair import Pairs, resize_frames
+
+
+def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:
+    generator = torch.Generator().manual_seed(0)
+    shape = (count, 3, height, width)
+    frames, next_frames = (torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator) for _ in range(2))
+    return Pairs(frames, next_frames)
+
+
+def test_a_batch_is_floats_and_knows_its_difference() -> None:
+    pairs = some_pairs()
+    batch = pairs.batch(torch.tensor([3, 1]))
+    assert batch.frame.shape == batch.next_frame.shape == (2, 3, 8, 6)
+    assert torch.equal((batch.frame * 255).round().to(torch.uint8), pairs.frames[[3, 1]])
+    assert 0 <= batch.frame.min() <= batch.frame.max() <= 1
+    assert torch.allclose(batch.frame + batch.difference, batch.next_frame, atol=1e-6)
+
+
+def test_size_length_and_subset() -> None:
+    pairs = some_pairs()
+    assert pairs.size == (8, 6)
+    assert len(pairs) == 5
+    chosen = pairs.subset(torch.tensor([4, 0, 4]))
+    assert torch.equal(chosen.next_frames, pairs.next_frames[[4, 0, 4]])
+    assert torch.equal(pairs.to("cpu").frames, pairs.frames)
+
+
+@pytest.mark.parametrize(
+    ("frames", "next_frames", "complaint"),
+    [
+        (torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.zeros(1, 3, 4, 4, dtype=torch.uint8), "differ"),
+        (torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, 4, 4), "uint8"),
+        (torch.zeros(2, 4, 4, 3, dtype=torch.uint8), torch.zeros(2, 4, 4, 3, dtype=torch.uint8), r"\(N, 3, H, W\)"),
+        (torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8), r"\(N, 3, H, W\)"),
+    ],
+)
+def test_bad_tensors_are_refused(frames: torch.Tensor, next_frames: torch.Tensor, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Pairs(frames, next_frames)
+
+
+def test_halving_averages_four_pixels() -> None:
+    frames = some_pairs(height=8, width=8).frames
+    blocks = frames.float().unflatten(3, (4, 2)).unflatten(2, (4, 2)).mean((3, 5))
+    assert (resize_frames(frames, 4).float() - blocks).abs().max() <= 0.5
+
+
+def test_resizing_keeps_what_fits_already() -> None:
+    pairs = some_pairs(height=8, width=8)
+    assert pairs.resized(8) is pairs
+    assert pairs.resized(4).size == (4, 4)
+    assert pairs.resized(20).size == (20, 20)
+
+
+@settings(max_examples=30, deadline=None)
+@given(value=st.integers(0, 255), side=st.integers(1, 40), size=st.integers(1, 40), count=st.integers(1, 5))
+def test_resizing_keeps_flat_colours_whatever_the_chunks(value: int, side: int, size: int, count: int) -> None:
+    frames = torch.full((count, 3, side, side), value, dtype=torch.uint8)
+    resized = resize_frames(frames, size, chunk=2)
+    assert resized.shape == (count, 3, size, size)
+    assert (resized == value).all()

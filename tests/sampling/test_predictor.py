@@ -1,0 +1,65 @@
+"""The inference path: the network's own numbers, whatever the batch, always in evaluation mode."""
+
+import pytest
+import torch
+
+from tests.conftest import seeded
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.predictor import Predictor
+
+
+def test_equals_the_whole_network(tiny_network: VisualDynamics) -> None:
+    predictor = Predictor(tiny_network)
+    frame, z = torch.rand(3, 16, 16), seeded(5, 200)
+    predictor.set_image(frame)
+    with torch.no_grad():
+        features = tiny_network.encode_image(frame.expand(5, -1, -1, -1))
+        expected = (frame + tiny_network.decode(features, tiny_network.kernel_decoder(z))).clamp(0, 1)
+    torch.testing.assert_close(predictor.decode(z), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sample_k_is_the_same_for_every_batch_size(tiny_network: VisualDynamics) -> None:
+    frame, z = torch.rand(3, 16, 16), seeded(65, 200)
+    results = []
+    for batch_size in (1, 7, 64):
+        predictor = Predictor(tiny_network, batch_size=batch_size)
+        predictor.set_image(frame)
+        results.append(predictor.decode(z))
+    for other in results[1:]:
+        assert torch.equal((results[0] * 255).round(), (other * 255).round())
+
+
+def test_always_evaluation_mode(tiny_network: VisualDynamics) -> None:
+    tiny_network.train()
+    before = {name: value.clone() for name, value in tiny_network.state_dict().items()}
+    predictor = Predictor(tiny_network)
+    predictor.set_image(torch.rand(3, 16, 16))
+    predictor.decode(seeded(3, 200))
+    predictor.encode(torch.rand(3, 16, 16), torch.rand(3, 16, 16))
+    assert not tiny_network.training
+    assert all(torch.equal(before[name], value) for name, value in tiny_network.state_dict().items())
+
+
+def test_memory_is_bounded_by_the_batch(tiny_network: VisualDynamics, monkeypatch) -> None:
+    seen = []
+    original = tiny_network.decode
+    monkeypatch.setattr(tiny_network, "decode", lambda f, k: seen.append(len(k[0])) or original(f, k))
+    predictor = Predictor(tiny_network, batch_size=4)
+    predictor.set_image(torch.rand(3, 16, 16))
+    assert predictor.decode(seeded(10, 200)).shape == (10, 3, 16, 16)
+    assert max(seen) <= 4
+
+
+def test_encodes_a_pair_as_the_network_does(tiny_network: VisualDynamics) -> None:
+    predictor = Predictor(tiny_network)
+    before, after = torch.rand(3, 16, 16), torch.rand(3, 16, 16)
+    with torch.no_grad():
+        expected = tiny_network.encode_motion(before[None], (after - before)[None])
+    torch.testing.assert_close(predictor.encode(before, after).mean, expected.mean[0])
+
+
+def test_wrong_use(tiny_network: VisualDynamics) -> None:
+    with pytest.raises(RuntimeError, match="set_image"):
+        Predictor(tiny_network).decode(seeded(1, 200))
+    with pytest.raises(ValueError, match=r"\(3, 16, 16\)"):
+        Predictor(tiny_network).set_image(torch.rand(3, 17, 16))

@@ -1,0 +1,114 @@
+"""The model file: what goes in comes out, in little space, and nothing else is taken for one."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save, save_file
+
+from tests.conftest import seeded
+from visual_dynamics.errors import UserError
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.model.presets import PAPER, TINY
+from visual_dynamics.weights import MAX_BYTES, StoredPosteriors, load_weights, save_weights
+
+
+def sparse_posterior(count: int, latent: int, active: int) -> Posterior:
+    """Posteriors that tell something in the first dimensions only."""
+    mean, log_variance = torch.zeros(count, latent), torch.zeros(count, latent)
+    mean[:, :active] = 2 * seeded(count, active)
+    log_variance[:, :active] = -4 + 0.3 * seeded(count, active, seed=1)
+    return Posterior(mean, log_variance)
+
+
+def test_round_trip(tiny_network: VisualDynamics, tmp_path: Path) -> None:
+    tiny_network.train()(torch.rand(4, 3, 16, 16), seeded(4, 3, 16, 16), None)  # moves the batch statistics
+    posterior = sparse_posterior(30, 200, 12)
+    save_weights(tmp_path / "m.safetensors", tiny_network, posterior, {"step": 7})
+    loaded = load_weights(tmp_path / "m.safetensors")
+    assert loaded.training == {"step": 7}
+    assert loaded.network.config == TINY
+    assert not loaded.network.training and not any(p.requires_grad for p in loaded.network.parameters())
+    frame, difference = torch.rand(2, 3, 16, 16), seeded(2, 3, 16, 16) / 10
+    with torch.no_grad():
+        expected = tiny_network.eval()(frame, difference, None).difference
+        torch.testing.assert_close(loaded.network(frame, difference, None).difference, expected, rtol=0, atol=5e-3)
+
+
+def test_posteriors_survive_one_byte_a_number() -> None:
+    posterior = sparse_posterior(50, 300, 9)
+    stored = StoredPosteriors.compress(posterior, max_bytes=10_000)
+    assert stored.dimensions.tolist() == list(range(9))
+    assert len(stored) == 50
+    for row in (0, 17, 49):
+        mean, log_variance = stored[row]
+        assert (mean - posterior.mean[row]).abs().max() < 0.5 * (posterior.mean.max() - posterior.mean.min()) / 255
+        assert (log_variance - posterior.log_variance[row]).abs().max() < 0.01
+
+
+def test_posteriors_keep_to_their_space() -> None:
+    stored = StoredPosteriors.compress(sparse_posterior(100, 300, 10), max_bytes=600)
+    assert len(stored) == 20 and stored.mean.nbytes + stored.log_variance.nbytes == 400
+
+
+def test_the_paper_s_network_fits_into_14_megabytes(tmp_path: Path) -> None:
+    save_weights(tmp_path / "m.safetensors", VisualDynamics(PAPER), sparse_posterior(4000, 3200, 200), {"step": 1})
+    assert 13_990_000 < (tmp_path / "m.safetensors").stat().st_size <= MAX_BYTES
+    assert len(load_weights(tmp_path / "m.safetensors").posteriors) > 1000
+
+
+def changed(source: Path, target: Path, metadata: dict[str, str]) -> Path:
+    target.write_bytes(save(load_file(source), metadata))
+    return target
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    return json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UserError) as error:
+        load_weights(path)
+    assert "\n" not in str(error.value) and path.name in str(error.value)
+    return str(error.value)
+
+
+def test_other_versions_are_named(tiny_weights_file: Path, tmp_path: Path) -> None:
+    header = metadata_of(tiny_weights_file) | {"format": json.dumps({"name": "visual-dynamics", "version": 9})}
+    assert "version 9" in refusal(changed(tiny_weights_file, tmp_path / "v9.safetensors", header))
+
+
+@pytest.mark.parametrize("part", [0, 4, 100, 3000, -1])
+def test_truncated_files(tiny_weights_file: Path, tmp_path: Path, part: int) -> None:
+    (tmp_path / "cut.safetensors").write_bytes(tiny_weights_file.read_bytes()[:part])
+    refusal(tmp_path / "cut.safetensors")
+
+
+def test_foreign_files(tiny_weights_file: Path, tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(3)}, tmp_path / "foreign.safetensors")
+    assert "not a visual-dynamics model" in refusal(tmp_path / "foreign.safetensors")
+    (tmp_path / "noise.safetensors").write_bytes(bytes(range(256)) * 20)
+    refusal(tmp_path / "noise.safetensors")
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "pickle.safetensors")
+    refusal(tmp_path / "pickle.safetensors")
+    refusal(tmp_path / "missing.safetensors")
+    refusal(tmp_path)
+
+
+def test_other_configurations_and_missing_parts(tiny_weights_file: Path, tmp_path: Path) -> None:
+    header = metadata_of(tiny_weights_file)
+    other = header | {"network": json.dumps(PAPER.to_dict())}
+    assert "whole" in refusal(changed(tiny_weights_file, tmp_path / "other.safetensors", other))
+    for broken in ({"network": "{}"}, {"network": "[1]"}, {"network": "nonsense"}, {"training": "{"}):
+        refusal(changed(tiny_weights_file, tmp_path / "broken.safetensors", header | broken))
+    tensors = load_file(tiny_weights_file)
+    for name in ("posteriors.mean", "network.motion_decoder.last.bias"):
+        lacking = {key: value for key, value in tensors.items() if key != name}
+        (tmp_path / "lacking.safetensors").write_bytes(save(lacking, header))
+        refusal(tmp_path / "lacking.safetensors")
+    tensors["posteriors.dimensions"] = tensors["posteriors.dimensions"] + 100_000
+    (tmp_path / "wild.safetensors").write_bytes(save(tensors, header))
+    assert "posteriors" in refusal(tmp_path / "wild.safetensors")

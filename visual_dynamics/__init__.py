@@ -1,0 +1,28 @@
+"""Visual Dynamics: from one image, many plausible next frames.
+
+import visual_dynamics as vd
+
+model = vd.load("shapes")
+frames = model.sample("image.png", n=8, seed=0)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from visual_dynamics.api import Model, Motion, load
+    from visual_dynamics.errors import UserError
+
+__all__ = ["Model", "Motion", "UserError", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch takes a second, and `--help` should not wait for it."""
+    if name in ("Model", "Motion", "load"):
+        from visual_dynamics import api
+
+        return getattr(api, name)
+    if name == "UserError":
+        from visual_dynamics.errors import UserError
+
+        return UserError
+    raise AttributeError(f"module 'visual_dynamics' has no attribute {name!r}")

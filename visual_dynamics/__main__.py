@@ -1,0 +1,5 @@
+"""`python -m visual_dynamics` is the same as `visual-dynamics`."""
+
+from visual_dynamics.interfaces.cli import main
+
+main()

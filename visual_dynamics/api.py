@@ -1,0 +1,136 @@
+"""The Python API: a trained model as an object with five verbs.
+
+    model = visual_dynamics.load("shapes")
+    frames = model.sample(image, n=8, seed=0)
+
+Pictures go in as paths, PIL images or uint8 arrays of any size, and come out as uint8 arrays whose longer side is the
+model's size (64 for the paper's network), in the aspect ratio of the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from visual_dynamics.applications.analogy import apply_motion
+from visual_dynamics.applications.extrapolation import extrapolate
+from visual_dynamics.applications.futures import futures
+from visual_dynamics.catalogue import find_weights
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import Box, ImageSource, crop_from_square, fit_to_square, read_image
+from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
+from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.weights import Weights, load_weights
+
+Frames = NDArray[np.uint8]  # (..., H, W, 3)
+MAX_SAMPLES = 100_000
+MAX_STEPS = 1_000
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The motion code of a pair: q(z | v, I) = N(mean, variance)."""
+
+    mean: NDArray[np.float32]  # (latent,)
+    variance: NDArray[np.float32]  # (latent,)
+
+
+class Model:
+    """A trained network with its stored posteriors, on one device."""
+
+    def __init__(self, weights: Weights, device: str = "cpu") -> None:
+        self.weights = weights
+        self.predictor = Predictor(weights.network, device)
+        self.sources: dict[str, LatentSource] = {
+            "posteriors": TrainingPosteriors(weights.posteriors),
+            "prior": Prior(weights.network.config.latent),
+        }
+
+    @property
+    def size(self) -> int:
+        """Longer side of the frames that come out, in pixels."""
+        return self.predictor.size
+
+    def sample(
+        self, image: ImageSource, n: int = 8, seed: int = 0, source: Literal["posteriors", "prior"] = "posteriors"
+    ) -> Frames:
+        """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
+        _check("n", n, MAX_SAMPLES)
+        frame, box = self.prepare(image)
+        return self._finish(futures(self.predictor, frame, self._source(source), n, _seed(seed)), box)
+
+    def encode(self, before: ImageSource, after: ImageSource) -> Motion:
+        """The motion code of a pair of frames of one size."""
+        first, second = read_image(before, self._background), read_image(after, self._background)
+        if first.shape != second.shape:
+            sizes = " and ".join(f"{shape[1]}x{shape[0]}" for shape in (first.shape, second.shape))
+            raise UserError(f"the frames of a pair differ in size: {sizes}")
+        posterior = self.predictor.encode(self.prepare(first)[0], self.prepare(second)[0])
+        return Motion(posterior.mean.numpy(), posterior.log_variance.exp().numpy())
+
+    def apply(self, image: ImageSource, motion: Motion) -> Frames:
+        """Visual analogy: the image moved by that motion, uint8 (H, W, 3)."""
+        if motion.mean.shape != (self.predictor.network.config.latent,):
+            raise UserError(f"a motion code of {motion.mean.shape} does not belong to this model")
+        frame, box = self.prepare(image)
+        moved = apply_motion(self.predictor, frame, torch.from_numpy(motion.mean))
+        return self._finish(moved[None], box)[0]
+
+    def extrapolate(
+        self,
+        image: ImageSource,
+        steps: int = 8,
+        seed: int = 0,
+        source: Literal["posteriors", "prior"] = "posteriors",
+    ) -> Frames:
+        """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3)."""
+        _check("steps", steps, MAX_STEPS)
+        frame, box = self.prepare(image)
+        motion = self._source(source).draw(sample_seeds(_seed(seed), 1))[0]
+        return self._finish(extrapolate(self.predictor, frame, motion, steps), box)
+
+    def picture(self, image: ImageSource) -> Frames:
+        """The image as the model sees it, uint8 (H, W, 3): the frame that the results follow."""
+        frame, box = self.prepare(image)
+        return self._finish(frame[None], box)[0]
+
+    def prepare(self, image: ImageSource) -> tuple[Tensor, Box]:
+        """A picture of any size and kind as a frame of the network, (3, S, S) in [0, 1], and where it lies in it."""
+        square, box = fit_to_square(read_image(image, self._background), self.size)
+        return torch.from_numpy(square).permute(2, 0, 1).float() / 255, box
+
+    @property
+    def _background(self) -> tuple[int, int, int]:
+        grey = round(255 * self.predictor.network.config.background)
+        return grey, grey, grey
+
+    def _source(self, name: str) -> LatentSource:
+        if name not in self.sources:
+            raise UserError(f"no latent source {name!r}; there are {', '.join(self.sources)}")
+        return self.sources[name]
+
+    def _finish(self, frames: Tensor, box: Box) -> Frames:
+        pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
+        return crop_from_square(pixels, box)
+
+
+def load(name: str | Path, device: str = "cpu") -> Model:
+    """A model by shipped name, path of a .safetensors file, or Hugging Face Hub id."""
+    return Model(load_weights(find_weights(name)), device)
+
+
+def _check(name: str, value: Any, most: int) -> None:
+    if not isinstance(value, int) or not 1 <= value <= most:
+        raise UserError(f"{name} must be a whole number from 1 to {most:,}, not {value}")
+
+
+def _seed(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise UserError(f"seed must be a whole number from 0 up, not {value}")
+    return value

@@ -1,0 +1,1 @@
+"""What people do with it: each a few functions over the predictor."""

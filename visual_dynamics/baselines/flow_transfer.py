@@ -1,0 +1,122 @@
+"""The paper's baseline 'Flow': move the frame as one of the most similar training frames moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from visual_dynamics.data.pair import Pairs
+from visual_dynamics.errors import UserError
+
+NEIGHBOURS = 10
+CHUNK = 512  # training frames at a time, as floats: 25 MB at 64x64
+SLACK = 0.05  # more than single precision can be wrong by in a squared distance between frames in [0, 1]
+KEPT_FLOWS = 5000  # 164 MB at 64x64
+
+
+class FlowTransfer:
+    """For each seed, one of the nearest training frames (squared distance of all colours) lends its motion.
+
+    The motion is optical flow from the neighbour's next frame back to the neighbour (OpenCV's DIS): for each pixel of
+    the next frame it says where that pixel came from, u(y). The same field applied to the input, out(y) = in(y + u(y)),
+    gives every pixel of the output exactly one source, without holes; applied to the neighbour itself it gives back the
+    neighbour's next frame, up to errors of the flow. A field from frame to next frame would have to be inverted first.
+    """
+
+    def __init__(self, pairs: Pairs, neighbours: int = NEIGHBOURS) -> None:
+        if not 1 <= neighbours <= len(pairs):
+            raise UserError(f"{neighbours} neighbours cannot be found among {len(pairs)} pairs")
+        self.pairs = pairs
+        self.neighbours = neighbours
+        self._cv2 = _load_cv2()
+        self._norms = torch.cat([part.square().sum(1) for part in self._chunks()])  # (N,)
+        self._flows: dict[int, Tensor] = {}
+
+    def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
+        nearest = self.nearest(frame[None])[0].tolist()
+        chosen = [nearest[_draw(seed, self.neighbours)] for seed in seeds]
+        warped = {index: warp(frame, self.flow(index)) for index in sorted(set(chosen))}  # few, however many the seeds
+        return torch.stack([warped[index] for index in chosen]) if chosen else frame.new_zeros(0, *frame.shape)
+
+    def nearest(self, frames: Tensor) -> Tensor:
+        """Indices (B, neighbours) of the nearest training frames of each frame (B, 3, H, W), the nearest first."""
+        if frames.shape[1:] != self.pairs.frames.shape[1:]:
+            ours, theirs = tuple(self.pairs.frames.shape[1:]), tuple(frames.shape[1:])
+            raise UserError(f"the frame is {theirs}, but the training frames are {ours}")
+        queries = frames.to(self.pairs.frames.device).float().flatten(1)  # (B, D)
+        # |x - q|^2 = |x|^2 - 2 x.q + |q|^2; the last term does not change the order
+        with _full_precision(queries.device):
+            rough = self._norms[:, None] - 2 * torch.cat([part @ queries.T for part in self._chunks()])  # (N, B)
+        found = [self._settle(query, column) for query, column in zip(queries, rough.T, strict=True)]
+        return torch.stack(found) if found else torch.zeros(0, self.neighbours, dtype=torch.long)
+
+    def _settle(self, query: Tensor, rough: Tensor) -> Tensor:
+        """The nearest (neighbours,) of one frame (D,), from rounded distances (N,); ties by index."""
+        bound = rough.kthvalue(self.neighbours).values + SLACK
+        candidates = (rough <= bound).nonzero()[:, 0]
+        exact = (self.pairs.frames[candidates].flatten(1).double() / 255 - query.double()).square().sum(1)
+        return candidates[exact.argsort(stable=True)[: self.neighbours]].cpu()
+
+    def _chunks(self) -> Iterator[Tensor]:
+        """The training frames as floats in [0, 1], (CHUNK, D) at a time; only one chunk is in memory."""
+        return (part.flatten(1).float() / 255 for part in self.pairs.frames.split(CHUNK))
+
+    def flow(self, index: int) -> Tensor:
+        """Where each pixel of the training pair's next frame came from: float (2, H, W) [dx, dy] in pixels, y down."""
+        if index not in self._flows:
+            if len(self._flows) >= KEPT_FLOWS:
+                self._flows.pop(next(iter(self._flows)))  # the oldest
+            self._flows[index] = self._measure(self.pairs.next_frames[index], self.pairs.frames[index])
+        return self._flows[index]
+
+    def _measure(self, source: Tensor, target: Tensor) -> Tensor:
+        """Optical flow (2, H, W) from one frame, uint8 (3, H, W), to another."""
+        grey = [
+            self._cv2.cvtColor(x.permute(1, 2, 0).cpu().contiguous().numpy(), self._cv2.COLOR_RGB2GRAY)
+            for x in (source, target)
+        ]
+        meter = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        meter.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
+        return torch.from_numpy(meter.calc(*grey, None)).permute(2, 0, 1).contiguous()
+
+
+def warp(frame: Tensor, flow: Tensor) -> Tensor:
+    """out(y) = frame(y + flow(y)), bilinear; the border's colours go on outside. (3, H, W), (2, H, W) -> (3, H, W)."""
+    height, width = frame.shape[1:]
+    flow = flow.to(frame)
+    x = torch.arange(width).to(frame) + flow[0]  # (H, W), pixels
+    y = torch.arange(height).to(frame)[:, None] + flow[1]
+    grid = torch.stack(
+        [2 * x / max(width - 1, 1) - 1, 2 * y / max(height - 1, 1) - 1], 2
+    )  # corners' centres at -1 and 1
+    return F.grid_sample(frame[None], grid[None], mode="bilinear", padding_mode="border", align_corners=True)[0]
+
+
+def _draw(seed: int, count: int) -> int:
+    """A number below `count` that depends on the seed alone."""
+    return int(torch.randint(count, (), generator=torch.Generator().manual_seed(seed)))
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Products in true single precision, whatever was chosen for the networks: SLACK relies on it."""
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)
+
+
+def _load_cv2() -> Any:
+    try:
+        import cv2
+    except ImportError as error:
+        raise UserError("flow transfer needs OpenCV: pip install 'visual-dynamics[video]'") from error
+    return cv2

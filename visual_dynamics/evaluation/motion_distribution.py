@@ -1,0 +1,284 @@
+"""How far each flat object moved, and how well a distribution of such motions matches the true one.
+
+The paper bins the mean motion of each shape over [-5, 5]^2 and compares the histograms by KL divergence. It measures
+motion by optical flow, which is poor on flat colours; here each object is matched as a whole (`measure_displacement`).
+
+Letters: B images, K objects, N = B K objects in a row, H x W the frame, S the side of a window around an object,
+d = (dx, dy) a displacement in pixels, x to the right and y down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from visual_dynamics.errors import UserError
+
+BINS = 41  # a side
+RANGE = 5.0  # pixels: the histograms cover [-RANGE, RANGE]^2
+EDGE = RANGE / BINS  # half a bin: samples this close outside the range count as lying on its border
+EPSILON = 1e-6  # probability added to every bin of the predicted histogram before a KL divergence
+
+SEARCH = 7  # pixels: displacements are looked for in [-SEARCH, SEARCH]^2
+STEPS = 16  # the finest step is 1/STEPS pixel
+MIN_VISIBLE = 12.0  # pixels: an object with a smaller visible area is not measured
+MIN_EDGE = 0.3  # least squared slope of the seen outline, summed across the worst direction; a pixel of edge has 0.2
+MIN_CONTRAST = 0.1  # least distance between the colours of object and background, in [0, sqrt(3)]
+RING = 3  # pixels of background around an object that take part: they say where it ends
+OFF_COLOUR = 0.3  # a colour this far (in units of the contrast) from the line object-background belongs to neither
+HIDDEN = 0.1  # price of a pixel that the displacement puts under another object or outside the frame (a miss costs 1)
+NO_MASK = 0.05  # coverage below this is none
+
+SHAPES = ("circles", "squares", "triangles")  # the order of the objects in tables of displacements (N, 3, 2)
+
+
+def measure_displacement(
+    frames: Tensor,
+    masks: Tensor,
+    next_frames: Tensor,
+    *,
+    search: int = SEARCH,
+    min_visible: float = MIN_VISIBLE,
+    chunk: int | None = None,
+) -> Tensor:
+    """How far each object moved from `frames` to `next_frames`: (B, K, 2), [dx, dy] in pixels, y down.
+
+    `frames`, `next_frames`: float (B, 3, H, W) in [0, 1], objects of one flat colour each on a background of another.
+    `masks`: float (B, K, H, W), the visible coverage of each object in `frames`. `chunk`: images at a time;
+    it changes speed and memory, not the result.
+
+    Each colour is turned into the coverage by one object: its place on the line from background to object colour. The
+    displacement minimises the squared difference of the coverages of the object's pixels and a ring of background
+    around it, over all whole pixels and then over all sixteenths (bilinear). Pixels off that line, in either frame,
+    belong to other objects and are left out, as is what leaves the frame. Both coverages are blurred alike first:
+    unblurred, bilinear sampling pulls edges towards whole pixels by up to 0.15 px.
+
+    NaN where less than `min_visible` pixels are seen, where the object has the background's colour, or where the seen
+    part of its outline is one straight line, along which any displacement fits.
+    """
+    _check_pictures(frames, masks, next_frames)
+    chunk = chunk or (32 if frames.device.type == "cpu" else 1024)  # fits a processor's cache; 0.6 GB elsewhere
+    if not len(frames):
+        return frames.new_zeros(0, masks.shape[1], 2)
+    with _full_precision(frames.device):
+        parts = [
+            _measure_chunk(*part, search=search, min_visible=min_visible)
+            for part in zip(frames.split(chunk), masks.split(chunk), next_frames.split(chunk), strict=True)
+        ]
+    return torch.cat(parts)
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Products in true single precision, whatever was chosen for the networks: sixteenths of a pixel depend on it."""
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)
+
+
+def _check_pictures(frames: Tensor, masks: Tensor, next_frames: Tensor) -> None:
+    if frames.ndim != 4 or frames.shape[1] != 3 or frames.shape != next_frames.shape:
+        raise ValueError(f"frames are (B, 3, H, W) twice, not {tuple(frames.shape)} and {tuple(next_frames.shape)}")
+    if masks.ndim != 4 or masks.shape[0] != frames.shape[0] or masks.shape[2:] != frames.shape[2:]:
+        raise ValueError(f"masks are (B, K, H, W) like the frames {tuple(frames.shape)}, not {tuple(masks.shape)}")
+    if not (frames.is_floating_point() and masks.is_floating_point() and next_frames.is_floating_point()):
+        raise ValueError("frames and masks are floats in [0, 1]")
+
+
+def _measure_chunk(frames: Tensor, masks: Tensor, next_frames: Tensor, search: int, min_visible: float) -> Tensor:
+    frames, masks, next_frames = frames.float(), masks.float(), next_frames.float()
+    colours, background = _flat_colours(frames, masks)  # (B, K, 3), (B, 3)
+    others = masks.sum(1, keepdim=True) - masks
+    template, seen = _coverage(frames, colours, background, (1 - others).clamp(0, 1))  # (B, K, H, W) each
+    target, free = _coverage(next_frames, colours, background, torch.ones_like(masks))
+
+    body = torch.where(masks > NO_MASK, masks, 0.0).flatten(0, 1)  # (N, H, W)
+    corner, side = _windows(body)  # (N, 2), S
+    template, seen, body = (_crop(x, corner, side) for x in (template.flatten(0, 1), seen.flatten(0, 1), body))
+    weight = seen * F.max_pool2d(body, 2 * RING + 1, 1, RING)  # (N, S, S): the body and its ring
+    margin = search + 1
+    around = side + 2 * margin
+    target, free = (_crop(x.flatten(0, 1), corner - margin, around) for x in (target, free))
+
+    whole = _best_whole_pixel(template, weight, target[:, 1:-1, 1:-1], free[:, 1:-1, 1:-1], search)  # (N, 2) int
+    fraction, edge = _best_fraction(template, weight, *(_crop(x, whole + search, side + 2) for x in (target, free)))
+    moved = (whole + fraction).view(*masks.shape[:2], 2)
+
+    contrast = (colours - background[:, None]).norm(dim=2)
+    measurable = (masks.sum((2, 3)) >= min_visible) & (contrast >= MIN_CONTRAST) & (edge.view_as(contrast) >= MIN_EDGE)
+    return torch.where(measurable[:, :, None], moved, torch.nan).flip(2)  # (dy, dx) -> [dx, dy]
+
+
+def _flat_colours(frames: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """The colours that, mixed by the masks, come closest to the frames: objects (B, K, 3), background (B, 3)."""
+    share = torch.cat([masks, 1 - masks.sum(1, keepdim=True)], 1).flatten(2)  # (B, K+1, HW)
+    normal = share @ share.mT + 1e-4 * torch.eye(share.shape[1], device=share.device)  # solvable with empty masks too
+    colours = torch.linalg.solve(normal, share @ frames.flatten(2).mT)  # (B, K+1, 3)
+    return colours[:, :-1], colours[:, -1]
+
+
+def _coverage(frames: Tensor, colours: Tensor, background: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+    """Coverage of each pixel by each object, blurred, and how far to trust it, both (B, K, H, W) in [0, 1]."""
+    axis = colours - background[:, None]  # (B, K, 3), from the background to the object
+    length2 = axis.square().sum(2, keepdim=True).clamp_min(1e-8)  # (B, K, 1)
+    offset = (frames - background[:, :, None, None]).flatten(2)  # (B, 3, HW)
+    place = axis @ offset / length2  # (B, K, HW): 0 background, 1 object
+    cover = place.clamp(0, 1)
+    off2 = offset.square().sum(1, keepdim=True) / length2 + cover * (cover - 2 * place)  # squared distance to the line
+    trust = (1 - off2 / OFF_COLOUR**2).clamp(0, 1).view_as(visible) * visible
+    cover = cover.view_as(visible)
+    near = _blur(trust)  # what is not to be trusted, as what is outside the frame, does not enter the blur
+    return _blur(trust * cover) / near.clamp_min(1e-6), trust * near.square()
+
+
+def _blur(maps: Tensor) -> Tensor:
+    """(..., H, W) filtered by 1 4 6 4 1 along both axes, zero outside; as products with band matrices, for speed."""
+    for _ in range(2):
+        size = maps.shape[-1]
+        taps = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0], device=maps.device) / 16
+        band = sum((torch.diag(tap.expand(size - abs(k)), k) for k, tap in zip(range(-2, 3), taps, strict=True)))
+        maps = (maps @ band).mT
+    return maps
+
+
+def _windows(body: Tensor) -> tuple[Tensor, int]:
+    """Top left corners (N, 2) [y, x] of windows around the bodies (N, H, W) and their rings, and their common side."""
+    corners, sides = [], []
+    for axis in (2, 1):
+        there = body.amax(axis) > 0  # (N, H), then (N, W)
+        index = torch.arange(there.shape[1], device=body.device)
+        first = torch.where(there, index, there.shape[1]).amin(1)
+        last = torch.where(there, index, -1).amax(1)
+        corners.append(torch.where(last >= 0, first, 0) - RING)
+        sides.append((last - first).clamp_min(0).amax())
+    return torch.stack(corners, 1), int(torch.stack(sides).max()) + 1 + 2 * RING
+
+
+def _crop(maps: Tensor, corner: Tensor, side: int) -> Tensor:
+    """Windows (N, side, side) of the maps (N, H, W) with top left corners `corner` (N, 2) [y, x]; zero outside."""
+    count, height, width = maps.shape
+    step = torch.arange(side, device=maps.device)
+    rows, columns = corner[:, :1] + step, corner[:, 1:] + step  # (N, side) each
+    index = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]
+    inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]
+    return maps.flatten(1).gather(1, index.flatten(1)).view(count, side, side) * inside
+
+
+def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Tensor, search: int) -> Tensor:
+    """Displacement (N, 2) [dy, dx] in whole pixels. Template, weight (N, S, S); target, free (N, S + 2 search, ...).
+
+    cost(d) = sum_p weight(p) [ free(p+d) (template(p) - target(p+d))^2 + (1 - free(p+d)) HIDDEN ], whose terms are
+    three correlations, all taken in one go by Fourier transforms.
+    """
+    size = -(-target.shape[1] // 6) * 6  # transforms fast; nothing wraps round, as it is not below the target's
+    fixed = torch.stack([weight * (template.square() - HIDDEN), -2 * weight * template, weight], 1)  # (N, 3, S, S)
+    moving = torch.stack([free, free * target, free * target.square()], 1)
+    spectrum = torch.fft.rfft2(moving, s=(size, size)) * torch.fft.rfft2(fixed, s=(size, size)).conj()
+    cost = torch.fft.irfft2(spectrum.sum(1), s=(size, size))  # (N, size, size)
+    reach = 2 * search + 1
+    best = cost[:, :reach, :reach].flatten(1).argmin(1)
+    return torch.stack([best // reach, best % reach], 1) - search
+
+
+def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    """Rest of the displacement (N, 2) [dy, dx] in (-1, 1), and the edge that fixes it (N,). Target: (N, S + 2, S + 2).
+
+    A bilinear sample is a mix of the nine whole-pixel shifts around it, so the squared difference is a quadratic form
+    in the mixing weights: every step in both directions costs a few products, not another pass over the pixels.
+    """
+    count, side, _ = template.shape
+    shifts = target.unfold(1, side, 1).unfold(2, side, 1).reshape(count, 9, -1)  # (N, 9, SS)
+    misses = shifts - template.flatten(1)[:, None]  # the mixing weights sum to one, so misses mix like the shifts
+    weight = weight * -F.max_pool2d(-free, 3, 1)  # (N, S, S): free in all nine
+    gram = (misses * weight.flatten(1)[:, None]) @ misses.mT  # (N, 9, 9)
+
+    step = torch.arange(-STEPS, STEPS + 1, device=target.device) / STEPS  # (33,)
+    line = torch.stack([(-step).clamp_min(0), 1 - step.abs(), step.clamp_min(0)], 1)  # (33, 3): weights of -1, 0, 1
+    mix = torch.einsum("ya,xb->yxab", line, line).reshape(-1, 9)  # (33 * 33, 9)
+    quadratic = torch.einsum("mi,mj->mij", mix, mix).flatten(1)  # (33 * 33, 81)
+    best = (gram.flatten(1) @ quadratic.T).argmin(1)  # (N,)
+    fraction = torch.stack([step[best // len(step)], step[best % len(step)]], 1)
+
+    down = (template[:, 2:, 1:-1] - template[:, :-2, 1:-1]) / 2  # (N, S - 2, S - 2)
+    right = (template[:, 1:-1, 2:] - template[:, 1:-1, :-2]) / 2
+    inner = weight[:, 1:-1, 1:-1]
+    yy, xx, xy = ((inner * a * b).sum((1, 2)) for a, b in ((down, down), (right, right), (down, right)))
+    edge = (yy + xx) / 2 - ((yy - xx).square() / 4 + xy.square()).sqrt()  # the smaller eigenvalue of the two
+    return fraction, edge
+
+
+def histogram(displacements: Tensor) -> Tensor:
+    """Share of the displacements (N, 2) in each bin of [-RANGE, RANGE]^2: float64 (BINS, BINS), first axis x.
+
+    Rows with NaN were not measured and do not count. Samples up to EDGE outside the range, where a true motion of RANGE
+    may be measured, go to the outermost bins. Samples further out are in no bin but do count: the sum then stays below
+    one by their share.
+    """
+    if displacements.ndim != 2 or displacements.shape[1] != 2:
+        raise ValueError(f"displacements are (N, 2), not {tuple(displacements.shape)}")
+    known = displacements.detach().cpu().double()
+    known = known[known.isfinite().all(1)]
+    if not len(known):
+        raise UserError("no displacement could be measured, so there is no distribution to compare")
+    inside = known[(known.abs() <= RANGE + EDGE).all(1)]
+    borders = torch.linspace(-RANGE, RANGE, BINS + 1, dtype=torch.float64)
+    column = (torch.bucketize(inside.contiguous(), borders, right=True) - 1).clamp(0, BINS - 1)  # (N, 2)
+    counts = torch.bincount(column[:, 0] * BINS + column[:, 1], minlength=BINS * BINS)
+    return counts.view(BINS, BINS).double() / len(known)
+
+
+def joint_histogram(displacements: Tensor) -> Tensor:
+    """The histogram of (circle dy, triangle dx), which are tied in the true world; displacements (N, 3, 2)."""
+    return histogram(torch.stack([displacements[:, 0, 1], displacements[:, 2, 0]], 1))
+
+
+def kl_divergence(truth: Tensor, predicted: Tensor, epsilon: float = EPSILON) -> float:
+    """KL(truth || predicted) in nats between two histograms (BINS, BINS), as `histogram` makes them.
+
+    What is missing to a sum of one makes one more bin, "outside". Each predicted bin gets `epsilon` added and the whole
+    is scaled to a sum of one, so an empty bin costs at most about log(1 / epsilon).
+    """
+    p, q = (torch.cat([h.flatten(), (1 - h.sum()).clamp_min(0)[None]]).double() for h in (truth, predicted))
+    q = (q + epsilon) / (q + epsilon).sum()
+    return float((torch.special.xlogy(p, p) - torch.special.xlogy(p, q)).sum())
+
+
+def motion_table(truth: Tensor, predicted: Tensor) -> dict[str, float]:
+    """KL divergences of the four columns of the paper's table, from displacements (N, 3, 2) and (M, 3, 2).
+
+    They depend on the sample counts: print them beside, with the same table of one half of the truth against the other.
+    """
+    table = {name: kl_divergence(histogram(truth[:, k]), histogram(predicted[:, k])) for k, name in enumerate(SHAPES)}
+    table["circles_triangles"] = kl_divergence(joint_histogram(truth), joint_histogram(predicted))
+    return table
+
+
+def measured_shares(displacements: Tensor) -> dict[str, float]:
+    """Share of each kind's displacements (N, 3, 2) that could be measured; the histograms hold only these."""
+    finite = displacements.isfinite().all(2).double().mean(0)
+    return {name: float(share) for name, share in zip(SHAPES, finite, strict=True)}
+
+
+def motion_correlations(displacements: Tensor) -> dict[str, float]:
+    """Pearson correlations of circle dy with triangle dx (1 in the true world) and with square dx (0), from (N, 3, 2).
+
+    Over rows where both were measured; NaN without two such rows or without any spread.
+    """
+    circle, square, triangle = displacements[:, 0, 1], displacements[:, 1, 0], displacements[:, 2, 0]
+    return {"circle_triangle": _correlation(circle, triangle), "circle_square": _correlation(circle, square)}
+
+
+def _correlation(a: Tensor, b: Tensor) -> float:
+    rows = torch.stack([a, b]).detach().cpu().double()  # (2, N)
+    rows = rows[:, rows.isfinite().all(0)]
+    if rows.shape[1] < 2 or (rows.amax(1) == rows.amin(1)).any():
+        return float("nan")
+    return float(torch.corrcoef(rows)[0, 1])

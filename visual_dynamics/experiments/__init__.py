@@ -1,0 +1,28 @@
+"""One file per table or figure of the paper.
+
+An experiment is a module with a SUMMARY, `compute` (options in, a JSON result out) and `draw` (tables and figures from
+that JSON alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from visual_dynamics.experiments import shapes_table
+
+Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
+
+
+class Experiment(Protocol):
+    SUMMARY: str
+
+    def compute(self, options: shapes_table.Options, device: torch.device, tell: Tell) -> dict[str, Any]: ...
+
+    def draw(self, result: dict[str, Any], folder: Path) -> str: ...
+
+
+EXPERIMENTS: dict[str, Experiment] = {"shapes": shapes_table}

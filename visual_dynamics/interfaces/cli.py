@@ -1,0 +1,269 @@
+"""The command line: `visual-dynamics VERB ...`. Heavy modules are imported by the verb that needs them."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+import typer
+
+from visual_dynamics.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+    from visual_dynamics.api import Model
+
+app = typer.Typer(
+    name="visual-dynamics",
+    help="From one image, many plausible next frames.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Source(StrEnum):
+    posteriors = "posteriors"
+    prior = "prior"
+
+
+class Clip(StrEnum):
+    gif = "gif"
+    webp = "webp"
+    apng = "apng"
+    mp4 = "mp4"
+
+
+ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
+ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
+SeedOption = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
+ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
+ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")]
+SourceOption = Annotated[Source, typer.Option(help="Where z comes from: training posteriors, or N(0, I).")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.")]
+MODEL, CLIPS, OUT = "shapes", [Clip.gif], Path("out")
+
+
+@app.command()
+def sample(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of futures.")] = 8,
+    seed: SeedOption = 0,
+    source: SourceOption = Source.posteriors,
+    out: OutOption = OUT / "sample",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Sample plausible next frames of an image."""
+    from visual_dynamics.interfaces.results import ResultFolder
+
+    folder = ResultFolder(out, overwrite)
+    loaded = _load(model, device)
+    frames = loaded.sample(image, count, seed, source.value)
+    still = loaded.picture(image)
+    folder.write_picture("input.png", still)
+    folder.write_pictures("future", frames)
+    folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
+    folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
+    typer.echo(f"{count} futures of {image} in {out}")
+
+
+@app.command()
+def analogy(
+    before: Annotated[Path, typer.Argument(help="A frame of the motion to carry over.")],
+    after: Annotated[Path, typer.Argument(help="The next frame of it.")],
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    out: OutOption = OUT / "analogy",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Carry the motion between two frames over to another image."""
+    from visual_dynamics.interfaces.results import ResultFolder
+
+    folder = ResultFolder(out, overwrite)
+    loaded = _load(model, device)
+    moved = loaded.apply(image, loaded.encode(before, after))
+    still = loaded.picture(image)
+    folder.write_picture("result.png", moved)
+    reference = [loaded.picture(before), loaded.picture(after)]
+    folder.write_grid("analogy.png", [*reference, still, moved], ["before", "after", "input", "result"], scale)
+    folder.write_clips("analogy", [still, moved], scale, [kind.value for kind in clip], fps=2)
+    typer.echo(f"the motion of {before} to {after} on {image} in {out}")
+
+
+@app.command()
+def extrapolate(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    steps: Annotated[int, typer.Option(help="Frames to add.")] = 8,
+    seed: SeedOption = 0,
+    source: SourceOption = Source.posteriors,
+    out: OutOption = OUT / "extrapolate",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make a clip from one image by repeating a sampled motion."""
+    from visual_dynamics.interfaces.results import ResultFolder
+
+    folder = ResultFolder(out, overwrite)
+    frames = _load(model, device).extrapolate(image, steps, seed, source.value)
+    folder.write_pictures("frame", frames)
+    folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
+    folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
+    typer.echo(f"{steps} steps from {image} in {out}")
+
+
+@app.command()
+def demo(
+    model: ModelOption = MODEL,
+    seed: SeedOption = 0,
+    out: OutOption = OUT / "demo",
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
+    from visual_dynamics.interfaces.demo import make_demo
+    from visual_dynamics.interfaces.results import ResultFolder
+
+    page = make_demo(_load(model, device), seed, ResultFolder(out, overwrite))
+    typer.echo(f"open {page} in a browser")
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    data: Annotated[str, typer.Option(help="'shapes', or a folder or zip of N_im1 / N_im2 pairs.")] = "shapes",
+    preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
+    pairs: Annotated[int, typer.Option(help="Training pairs to use.")] = 20_000,
+    batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 256,
+    steps: Annotated[int | None, typer.Option(help="Budget in steps (6,000 unless --minutes is given).")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Budget in minutes.")] = None,
+    learning_rate: Annotated[float, typer.Option(help="Of AdamW, falling along a cosine.")] = 1e-3,
+    sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.05,
+    kl_warmup: Annotated[int, typer.Option(help="Steps over which the KL term is phased in.")] = 500,
+    autoencoder: Annotated[bool, typer.Option("--autoencoder", help="The AE baseline.")] = False,
+    seed: SeedOption = 0,
+    log_every: Annotated[int, typer.Option(help="Steps between lines of the log.")] = 50,
+    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 1_000,
+    device: DeviceOption = "auto",
+    compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="torch.compile (on GPUs).")] = None,
+) -> None:
+    """Train a network; alone, or in many processes under torchrun."""
+    from visual_dynamics.interfaces.training_bar import train_with_bar
+    from visual_dynamics.training.config import TrainingConfig
+
+    config = None
+    if not resume:
+        config = TrainingConfig(
+            data=data,
+            preset=preset,
+            pairs=pairs,
+            batch=batch,
+            steps=6_000 if steps is None and minutes is None else steps,
+            minutes=minutes,
+            learning_rate=learning_rate,
+            sigma=sigma,
+            kl_warmup=kl_warmup,
+            autoencoder=autoencoder,
+            seed=seed,
+            log_every=log_every,
+            checkpoint_every=checkpoint_every,
+        )
+    train_with_bar(config, out, _device(device), compiled)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The table or figure; see --list.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    model: ModelOption = MODEL,
+    out: OutOption = OUT / "reproduce",
+    seed: SeedOption = 0,
+    samples: Annotated[int | None, typer.Option(help="Number of samples instead of the paper's.")] = None,
+    autoencoder: Annotated[Path | None, typer.Option(help="Weights of an AE baseline to measure.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="The authors' pairs, measured on as well.")] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Measure a table of the paper again, and draw it."""
+    from visual_dynamics.experiments import EXPERIMENTS
+    from visual_dynamics.experiments.shapes_table import Options
+    from visual_dynamics.interfaces.reproduction import run_experiment
+
+    if listed or not name:
+        for known, experiment in EXPERIMENTS.items():
+            typer.echo(f"{known:10} {experiment.SUMMARY}")
+        return
+    options = Options(model=model, autoencoder=autoencoder, pairs=pairs, samples=samples, seed=seed)
+    typer.echo(run_experiment(name, options, out, _device(device)))
+
+
+@app.command()
+def models() -> None:
+    """List the models that come with the package."""
+    from visual_dynamics.catalogue import find_weights, shipped_models
+    from visual_dynamics.weights import load_weights
+
+    for name in shipped_models():
+        path = find_weights(name)
+        weights = load_weights(path)
+        config = weights.network.config
+        size = f"{config.size}x{config.size}"
+        typer.echo(
+            f"{name:10} {size:8} z {config.latent:5,}  {len(weights.posteriors):,} posteriors  "
+            f"{path.stat().st_size / 1e6:.1f} MB  sha256 {weights.digest[:12]}"
+        )
+
+
+def _load(model: str, device: str) -> Model:
+    from visual_dynamics.api import load
+
+    return load(model, str(_device(device)))
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"cannot use device {name!r}: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a mistake of the user's is one line on stderr and exit code 2."""
+    try:
+        result = app(arguments, standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else 0)
+    except UserError as error:
+        message, code = str(error), 2
+    except click.exceptions.NoArgsIsHelpError as error:
+        typer.echo(error.format_message())
+        sys.exit(0)
+    except click.ClickException as error:
+        message, code = error.format_message(), 2
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        message, code = "interrupted", 130
+    except OSError as error:
+        message, code = str(error), 2
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(code)

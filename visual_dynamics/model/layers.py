@@ -1,0 +1,29 @@
+"""The block that the encoders repeat: convolution, batch normalisation, ReLU, pooling."""
+
+from torch import nn
+
+from visual_dynamics.model.presets import ConvLayer
+
+
+def conv(inputs: int, outputs: int, kernel_size: int, padded: bool = True, bias: bool = True) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, kernel_size, padding=kernel_size // 2 if padded else 0, bias=bias)
+
+
+class ConvBlock(nn.Sequential):
+    """ReLU(BN(conv(x))), halved by max pooling where the layer says so."""
+
+    def __init__(self, inputs: int, layer: ConvLayer, kernel_size: int) -> None:
+        super().__init__(
+            conv(inputs, layer.channels, kernel_size, layer.padded, bias=False),  # batch norm has the bias
+            nn.BatchNorm2d(layer.channels),
+            nn.ReLU(inplace=True),
+            *([nn.MaxPool2d(2)] if layer.pooled else []),
+        )
+
+
+def conv_blocks(inputs: int, layers: tuple[ConvLayer, ...], kernel_size: int) -> nn.Sequential:
+    """The layers one after the other."""
+    channels = [inputs, *(layer.channels for layer in layers)]
+    return nn.Sequential(
+        *(ConvBlock(before, layer, kernel_size) for before, layer in zip(channels, layers, strict=False))
+    )

@@ -1,0 +1,48 @@
+"""(a) The motion encoder: the recognition model q(z | v, I) of Eq. 4, used in training and for analogies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from visual_dynamics.model.layers import conv, conv_blocks
+from visual_dynamics.model.presets import NetworkConfig
+
+
+class Posterior(NamedTuple):
+    """The Gaussian q(z | v, I) = N(z; mean, exp(log_variance)) with independent dimensions."""
+
+    mean: Tensor  # (B, latent)
+    log_variance: Tensor  # (B, latent)
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """z = mean + deviation * noise, with noise ~ N(0, I) of the same shape: the reparametrisation trick."""
+        return self.mean + torch.exp(0.5 * self.log_variance) * noise
+
+
+class MotionEncoder(nn.Module):
+    """Frame and difference at 128x128, six 5x5 convolutions with batch norm, to mean and log-variance of z."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.motion_size = config.motion_size
+        *hidden, last = config.motion_layers
+        self.blocks = conv_blocks(6, tuple(hidden), config.kernel_size)
+        # The last layer stands alone: mean and log-variance take either sign, so no ReLU follows.
+        self.last = nn.Sequential(
+            conv(hidden[-1].channels, last.channels, config.kernel_size, bias=False), nn.BatchNorm2d(last.channels)
+        )
+        natural = config.latent == config.natural_latent
+        self.to_latent = nn.Identity() if natural else nn.Linear(2 * config.natural_latent, 2 * config.latent)
+
+    def forward(self, frame: Tensor, difference: Tensor) -> Posterior:
+        # frame in [-1, 1], difference scaled by the preset; both (B, 3, S, S)
+        x = torch.cat([frame, difference], dim=1)  # (B, 6, S, S)
+        x = F.interpolate(x, size=self.motion_size, mode="bilinear", align_corners=False)  # (B, 6, 128, 128)
+        x = self.last(self.blocks(x))  # (B, 256, 5, 5)
+        # float32 from here on: exponents and sums over thousands of dimensions
+        mean, log_variance = self.to_latent(x.flatten(1)).float().chunk(2, dim=1)  # (B, latent) each
+        return Posterior(mean, log_variance.clamp(-20, 20))

@@ -1,0 +1,126 @@
+"""Every number of the network. A preset is a complete description; each weights file carries its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ConvLayer:
+    """A square convolution with batch normalisation."""
+
+    channels: int
+    pooled: bool = False  # followed by 2x2 max pooling
+    padded: bool = True  # zeros around the border keep the size ("same"); otherwise it shrinks ("valid")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The five components in numbers; sizes are sides of squares in pixels."""
+
+    size: int  # of the frame and of the predicted difference
+    scales: int  # levels of the image pyramid: 4 * size, 2 * size, size, ...
+    motion_size: int  # at which the motion encoder sees frame and difference
+    motion_layers: tuple[ConvLayer, ...]  # the last one gives mean and log-variance: 2 * scales * maps channels
+    image_layers: tuple[ConvLayer, ...]  # at every scale; the last one gives `maps` segments
+    decoder_channels: tuple[int, int]  # of the motion decoder, before the 3 colours
+    maps: int = 32  # segments a scale, each moved by a kernel of its own
+    kernel_size: int = 5  # of every convolution and of the motion kernels
+    decoder_kernel_size: int = 9  # of the motion decoder's first layer
+    latent: int = 3200  # dimensions of z; scales * maps * kernel_size^2 needs no linear layers
+    difference_scale: float = 1.0  # the network regresses difference_scale * (next frame - frame)
+    background: float = 1.0  # grey level that shows through where an input picture is transparent
+
+    def __post_init__(self) -> None:
+        if self.motion_layers[-1].channels != 2 * self.kernel_channels:
+            raise ValueError(f"the last motion layer needs {2 * self.kernel_channels} channels")
+        if self.image_layers[-1].channels != self.maps or sum(layer.pooled for layer in self.image_layers) != 2:
+            raise ValueError(f"the image encoder ends with {self.maps} maps after two poolings")
+        if not all(layer.padded for layer in self.image_layers):
+            raise ValueError("image layers keep the size")
+        if not 8 <= self.size <= 1024 or self.size % 2 ** (self.scales - 1):
+            raise ValueError(f"{self.scales} scales do not fit frames of {self.size} pixels")
+        if not 1 <= self.latent <= 100_000 or self.difference_scale <= 0:
+            raise ValueError("latent and difference_scale are positive")
+        if self.motion_output_size() != self.kernel_size:
+            raise ValueError(f"the motion encoder ends at {self.motion_output_size()}, not {self.kernel_size} pixels")
+
+    @property
+    def kernel_channels(self) -> int:
+        """Number of motion kernels over all scales (128)."""
+        return self.scales * self.maps
+
+    @property
+    def natural_latent(self) -> int:
+        """Size of z when it is the motion encoder's output as it is (3,200 = 128 x 5 x 5)."""
+        return self.kernel_channels * self.kernel_size**2
+
+    def pyramid_sizes(self) -> tuple[int, ...]:
+        """Sides of the image pyramid, largest first (256, 128, 64, 32)."""
+        return tuple(4 * self.size // 2**level for level in range(self.scales))
+
+    def motion_output_size(self) -> int:
+        side = self.motion_size
+        for layer in self.motion_layers:
+            side = side if layer.padded else side - self.kernel_size + 1
+            side = side // 2 if layer.pooled else side
+        return side
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> NetworkConfig:
+        """Rebuild a configuration from JSON. Raises ValueError, TypeError or KeyError when it is not one."""
+        layers = {
+            name: tuple(ConvLayer(**layer) for layer in values[name]) for name in ("motion_layers", "image_layers")
+        }
+        first, second = values["decoder_channels"]
+        return NetworkConfig(**(values | layers | {"decoder_channels": (first, second)}))
+
+
+# 128 -> 124 -> 62 -> 58 -> 29 -> 29 -> 29 -> 14 -> 10 -> 5 -> 5: one reading of "some pooling layers in between".
+def _motion_layers(last: int) -> tuple[ConvLayer, ...]:
+    return (
+        ConvLayer(96, pooled=True, padded=False),
+        ConvLayer(96, pooled=True, padded=False),
+        ConvLayer(128),
+        ConvLayer(128, pooled=True),
+        ConvLayer(256, pooled=True, padded=False),
+        ConvLayer(last),
+    )
+
+
+PAPER = NetworkConfig(
+    size=64,
+    scales=4,
+    motion_size=128,
+    motion_layers=_motion_layers(256),
+    image_layers=(ConvLayer(64, pooled=True), ConvLayer(64, pooled=True), ConvLayer(64), ConvLayer(32)),
+    decoder_channels=(128, 128),
+)
+
+# The paper's footnote: 128x128 frames, five scales (512 ... 32), z of 4,000.
+PAPER_128 = replace(PAPER, size=128, scales=5, motion_layers=_motion_layers(320), latent=4000)
+
+# For tests: seconds on one core, the same code paths.
+TINY = NetworkConfig(
+    size=16,
+    scales=2,
+    motion_size=32,
+    motion_layers=(ConvLayer(8, pooled=True, padded=False), ConvLayer(8, pooled=True, padded=False), ConvLayer(16)),
+    image_layers=(ConvLayer(8, pooled=True), ConvLayer(8, pooled=True), ConvLayer(4)),
+    decoder_channels=(8, 8),
+    maps=4,
+    latent=200,
+)
+
+PRESETS: dict[str, NetworkConfig] = {
+    "paper": PAPER,
+    "paper-128": PAPER_128,
+    "paper-z8": replace(PAPER, latent=8),
+    "paper-z32": replace(PAPER, latent=32),
+    "paper-z128": replace(PAPER, latent=128),
+    "tiny": TINY,
+}

@@ -1,0 +1,54 @@
+"""Where a number comes from: the commit, the versions and the device that made it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+
+def provenance(device: torch.device) -> dict[str, str]:
+    """Facts to store beside every result."""
+    return {
+        "commit": commit(),
+        "version": package_version(),
+        "device": device_name(device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def commit() -> str:
+    """The commit of the source tree, marked where files differ from it. VISUAL_DYNAMICS_COMMIT has the first word."""
+    if given := os.environ.get("VISUAL_DYNAMICS_COMMIT"):
+        return given
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return "unknown"
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        return head + ("-modified" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def package_version() -> str:
+    try:
+        return version("visual-dynamics")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.processor() or platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""A trained network and a motion code become a next frame."""

@@ -1,0 +1,72 @@
+"""Where z comes from. A latent source turns seeds into motion codes, one seed a sample.
+
+Sample k of seed s is drawn by a generator of its own, so it is the same whatever is drawn beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.weights import StoredPosteriors
+
+
+class LatentSource(Protocol):
+    """Anything that can be asked for motion codes."""
+
+    def draw(self, seeds: Sequence[int]) -> Tensor:
+        """One z for each seed: float32 (n, latent)."""
+        ...
+
+
+def sample_seeds(seed: int, count: int, first: int = 0) -> list[int]:
+    """The seeds of samples first, first + 1, ... of a seed."""
+    return [
+        int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
+        for number in range(first, first + count)
+    ]
+
+
+class TrainingPosteriors:
+    """The paper's choice: z ~ q(z | v, I) of a training pair that is picked at random, whatever the input image is."""
+
+    def __init__(self, stored: StoredPosteriors) -> None:
+        self.stored = stored
+
+    def draw(self, seeds: Sequence[int]) -> Tensor:
+        return torch.stack([self._draw_one(np.random.default_rng(seed)) for seed in seeds])
+
+    def _draw_one(self, generator: np.random.Generator) -> Tensor:
+        posterior = self.stored[int(generator.integers(len(self.stored)))]
+        return posterior.sample(_noise(generator, self.stored.latent))
+
+
+class Prior:
+    """z ~ N(0, I), the prior that training pulls towards."""
+
+    def __init__(self, latent: int) -> None:
+        self.latent = latent
+
+    def draw(self, seeds: Sequence[int]) -> Tensor:
+        return torch.stack([_noise(np.random.default_rng(seed), self.latent) for seed in seeds])
+
+
+class PairPosterior:
+    """z ~ q(z | v, I) of one given pair: the many readings of a motion that was seen."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior = posterior  # mean and log-variance, (latent,)
+
+    def draw(self, seeds: Sequence[int]) -> Tensor:
+        latent = self.posterior.mean.shape[-1]
+        noise = torch.stack([_noise(np.random.default_rng(seed), latent) for seed in seeds])
+        return self.posterior.sample(noise)
+
+
+def _noise(generator: np.random.Generator, latent: int) -> Tensor:
+    return torch.from_numpy(generator.standard_normal(latent, dtype=np.float32))

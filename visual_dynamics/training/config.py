@@ -1,0 +1,66 @@
+"""Every option of a training run, resolved before it starts, printed, and saved beside its results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.model.presets import PRESETS, NetworkConfig
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """A run. Two runs with equal configurations, on equal hardware, are equal."""
+
+    data: str = "shapes"  # "shapes", the generated world; or a folder or zip of N_im1 / N_im2 pairs
+    preset: str = "paper"
+    pairs: int = 20_000  # the first so many training pairs (a folder may hold fewer)
+    batch: int = 256  # pairs a step, over all processes together
+    steps: int | None = 6_000  # the budget in steps ...
+    minutes: float | None = None  # ... or in minutes of wall clock; the schedule ends with the budget
+    learning_rate: float = 1e-3  # of AdamW, falling along a cosine ...
+    final_learning_rate: float = 0.02  # ... to this fraction
+    weight_decay: float = 0.01
+    sigma: float = 0.05  # deviation of p(v | z, I); lambda = 1 / (2 sigma^2)
+    kl_warmup: int = 500  # steps over which the weight of the KL term grows from 0 to 1
+    autoencoder: bool = False  # the paper's AE baseline: no KL term, z is not sampled
+    seed: int = 0
+    log_every: int = 50
+    checkpoint_every: int = 1_000
+    posteriors: int = 8_192  # training pairs whose posteriors are offered to the weights file
+
+    def __post_init__(self) -> None:
+        positive = ("pairs", "batch", "learning_rate", "sigma", "log_every", "checkpoint_every", "posteriors")
+        for name in positive:
+            if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
+                raise UserError(f"{name} must be positive, not {getattr(self, name)}")
+        if self.preset not in PRESETS:
+            raise UserError(f"unknown preset {self.preset!r}; there are {', '.join(PRESETS)}")
+        if (self.steps is None) == (self.minutes is None):
+            raise UserError("give a budget: either steps or minutes")
+        if (self.steps or self.minutes or 0) <= 0:
+            raise UserError(f"the budget must be positive, not {self.steps or self.minutes}")
+
+    @property
+    def network(self) -> NetworkConfig:
+        return PRESETS[self.preset]
+
+    def progress(self, step: int, seconds: float) -> float:
+        """Share of the budget that is spent, 0 to 1."""
+        spent = step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf))
+        return min(1.0, spent)
+
+    def learning_rate_at(self, progress: float) -> float:
+        """Cosine from the full rate to the final fraction of it."""
+        low = self.final_learning_rate
+        return self.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+    def kl_weight_at(self, step: int) -> float:
+        if self.autoencoder:
+            return 0.0
+        return min(1.0, (step + 1) / self.kl_warmup) if self.kl_warmup else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,188 @@
+"""The training loop: the same in one process or in many (under torchrun)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from visual_dynamics import objective
+from visual_dynamics.data.pair import Pair, Pairs
+from visual_dynamics.errors import UserError
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.provenance import provenance
+from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.data import ShuffledOrder, held_out_pairs, step_noise, training_pairs
+from visual_dynamics.training.distributed import Processes, share_batch_norm
+from visual_dynamics.training.held_out import look_at
+from visual_dynamics.training.run import RunFolder, read_config
+from visual_dynamics.training.state import load_state, save_state
+from visual_dynamics.weights import MAX_BYTES, save_weights
+
+Report = Callable[[float, dict[str, float]], None]  # share of the budget spent, the last log record
+
+
+class TrainingStep(nn.Module):
+    """From a batch to the mean terms of the bound: the part that is compiled and differentiated."""
+
+    def __init__(self, network: VisualDynamics) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pair: Pair, noise: Tensor | None) -> objective.Bound:
+        prediction = self.network(pair.frame, pair.difference, noise)
+        terms = objective.bound(prediction.posterior, prediction.difference, pair.difference)
+        return objective.Bound(terms.kl.mean(), terms.squared_error.mean())
+
+
+class Trainer:
+    """What a run holds in memory; `step` is its whole mathematics."""
+
+    def __init__(
+        self, config: TrainingConfig, pairs: Pairs, device: torch.device, processes: Processes, compiled: bool
+    ) -> None:
+        if config.batch % processes.count:
+            raise UserError(f"a batch of {config.batch} pairs does not divide among {processes.count} processes")
+        self.config, self.device, self.processes = config, device, processes
+        with torch.random.fork_rng(devices=[]):  # drawn on the CPU: the same parameters on every device
+            torch.manual_seed(config.seed)
+            self.network = VisualDynamics(config.network)
+        self.network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if processes.count > 1:
+            share_batch_norm(self.network)
+        self.optimizer = torch.optim.AdamW(
+            self.network.parameters(),
+            config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=device.type == "cuda",
+        )
+        module: nn.Module = TrainingStep(self.network)
+        if processes.count > 1:
+            module = DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
+        self.module = torch.compile(module) if compiled else module
+        self.pairs = pairs.to(device) if fits(pairs, device) else pairs
+        self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
+        self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+
+    def batch(self, step: int) -> tuple[Pair, Tensor | None]:
+        """This process's share of the global batch of one step, and its noise; on the device."""
+        share = self.config.batch // self.processes.count
+        mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
+        frames = self.pairs.batch(self.order.indices(step)[mine])
+        pair = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
+        if self.config.autoencoder:
+            return pair, None
+        noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
+        return pair, noise[mine]
+
+    def step(self, step: int, progress: float) -> dict[str, Tensor]:
+        """One update of the weights; returns the loss and its terms before it, still on the device."""
+        pair, noise = self.batch(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate_at(progress)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            terms = objective.Bound(*self.module(pair, noise))
+        loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step))
+        # Asking whether the loss is finite would stall the device: remember the step, look when the log is written.
+        bad = ~torch.isfinite(loss.detach()) & (self.first_bad_step < 0)
+        self.first_bad_step = torch.where(bad, step, self.first_bad_step)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return {"loss": loss.detach(), "kl": terms.kl.detach(), "squared_error": terms.squared_error.detach()}
+
+    def stop_if_not_finite(self) -> None:
+        if (step := int(self.first_bad_step)) >= 0:
+            raise UserError(f"the loss is not finite at step {step}; training stops, the last checkpoint is kept")
+
+    @torch.no_grad()
+    def posteriors(self) -> Posterior:
+        """q(z | v, I) of the first training pairs, in evaluation mode, on the CPU."""
+        self.network.eval()
+        parts = []
+        for indices in torch.arange(min(self.config.posteriors, len(self.pairs))).split(128):
+            pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
+            parts.append(self.network.encode_motion(pair.frame, pair.difference))
+        self.network.train()
+        mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+        if self.config.autoencoder:  # its code is a point, not a distribution
+            log_variance = torch.full_like(mean, -20.0)
+        return Posterior(mean, log_variance)
+
+
+def fits(pairs: Pairs, device: torch.device) -> bool:
+    """Whether the data may live on the device, leaving at least half of its free memory to the network."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return 2 * pairs.frames.nbytes < free // 2
+
+
+def train(
+    config: TrainingConfig | None,
+    folder: Path,
+    device: torch.device,
+    processes: Processes | None = None,
+    compiled: bool = False,
+    report: Report | None = None,
+) -> Path:
+    """Spend the budget of `config` in a new folder; with None, resume the run in it. Returns the weights file."""
+    processes = processes or Processes()
+    resume = config is None
+    with ExitStack() as stack:
+        pairs = None if config is None else pairs_of(config)  # bad data is told before a folder is made
+        run = stack.enter_context(RunFolder(folder, resume)) if processes.is_first else None
+        processes.wait()
+        config = config or read_config(folder)
+        trainer = Trainer(config, pairs or pairs_of(config), device, processes, compiled)
+        step, seconds = 0, 0.0
+        if resume and (folder / "state.safetensors").exists():
+            step, seconds = load_state(folder / "state.safetensors", trainer.network, trainer.optimizer)
+        if run:
+            run.save_config(config)
+            run.forget_after(step)
+        held_out = held_out_pairs(config.data, config.network.size, config.seed) if run else None
+        started, logged = time.monotonic() - seconds, (step, seconds)
+        progress = config.progress(step, seconds)
+        while progress < 1:
+            terms = trainer.step(step, progress)
+            step, seconds, spent = step + 1, time.monotonic() - started, progress
+            progress = config.progress(step, processes.agree_on(seconds) if config.minutes else 0)
+            if step % config.log_every == 0 or progress >= 1:
+                trainer.stop_if_not_finite()
+                record = {"step": step} | {name: processes.mean(value) for name, value in terms.items()}
+                record["learning_rate"] = config.learning_rate_at(spent)
+                record["pairs_per_second"] = (step - logged[0]) * config.batch / max(1e-9, seconds - logged[1])
+                record["seconds"] = seconds
+                logged = (step, seconds)
+                if run:
+                    run.log(record)
+                if report:
+                    report(progress, record)
+            if run and (step % config.checkpoint_every == 0 or progress >= 1):
+                save_checkpoint(run, trainer, held_out, step, seconds)
+        processes.wait()
+    return folder / "weights.safetensors"
+
+
+def pairs_of(config: TrainingConfig) -> Pairs:
+    return training_pairs(config.data, config.pairs, config.network.size, config.seed)
+
+
+def save_checkpoint(run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float) -> None:
+    """The resumable state, the light weights, and a look at held-out pairs."""
+    history = {"config": trainer.config.to_dict(), "step": step, "seconds": round(seconds, 1)}
+    save_state(run.state_file, trainer.network, trainer.optimizer, step, seconds)
+    # An autoencoder's codes fill all of z. It is a baseline to measure, not a model to ship: let it be larger.
+    space = 8 * MAX_BYTES if trainer.config.autoencoder else MAX_BYTES
+    save_weights(run.weights_file, trainer.network, trainer.posteriors(), history | provenance(trainer.device), space)
+    if held_out:
+        seen = look_at(trainer.network, held_out, trainer.device)
+        run.log({"step": step, "held_out_error": seen.reconstruction, "held_out_copy_error": seen.copying})
+        run.save_picture(f"step_{step:07d}.png", seen.picture)

@@ -1,0 +1,118 @@
+"""The folder of a run: its configuration, log, pictures and weights; one process writes into it at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from PIL import Image
+from torch import Tensor
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.files import write_atomically
+from visual_dynamics.training.config import TrainingConfig
+
+
+class RunFolder:
+    """Owns a folder for the time of a run. A folder that holds anything is taken only to resume the run in it."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        occupied = path.is_dir() and any(path.iterdir())
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path} is a file; a run needs a folder")
+        if resume and not self.config_file.is_file():
+            raise UserError(f"there is no run to resume in {path}")
+        if occupied and not resume:
+            raise UserError(f"{path} is not empty: resume the run in it (--resume) or choose another folder")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(path / "run.lock")
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"{path} is in use by another process that trains in it") from None
+        except OSError as error:
+            raise UserError(f"cannot use {path} as a run folder: {error.strerror or error}") from error
+        self._tensorboard = self._open_tensorboard()
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def weights_file(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def state_file(self) -> Path:
+        return self.path / "state.safetensors"
+
+    @property
+    def log_file(self) -> Path:
+        return self.path / "log.jsonl"
+
+    def save_config(self, config: TrainingConfig) -> None:
+        write_atomically(self.config_file, json.dumps(config.to_dict(), indent=2).encode() + b"\n")
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Add one JSON line, and the same numbers to TensorBoard where it is installed."""
+        try:
+            with self.log_file.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {self.log_file}: {error.strerror or error}") from error
+        if self._tensorboard is not None:
+            for name, value in record.items():
+                self._tensorboard.add_scalar(name, value, record["step"])
+
+    def forget_after(self, step: int) -> None:
+        """Drop log lines past the state that is resumed from: those steps are run again."""
+        if self.log_file.exists():
+            kept = [line for line in self.log_file.read_text().splitlines() if _step_of(line) <= step]
+            write_atomically(self.log_file, "".join(line + "\n" for line in kept).encode())
+
+    def save_picture(self, name: str, rows: Tensor) -> None:
+        """rows: floats (R, C, 3, H, W) in [0, 1], written as a grid of R x C pictures, enlarged twice."""
+        grid = rows.clamp(0, 1).permute(0, 3, 1, 4, 2).flatten(0, 1).flatten(1, 2)  # (R * H, C * W, 3)
+        picture = Image.fromarray((grid * 255).round().to(torch.uint8).cpu().numpy())
+        folder = self.path / "pictures"
+        folder.mkdir(exist_ok=True)
+        picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(folder / name)
+
+    def _open_tensorboard(self) -> Any:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return None
+        return SummaryWriter(str(self.path / "tensorboard"))
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+        self._lock.release()
+
+
+def read_config(path: Path) -> TrainingConfig:
+    """The configuration that a run folder was made with."""
+    try:
+        return TrainingConfig(**json.loads((path / "config.json").read_text()))
+    except FileNotFoundError:
+        raise UserError(f"there is no run to resume in {path}") from None
+    except (OSError, TypeError, ValueError) as error:
+        raise UserError(f"cannot read {path / 'config.json'}: {error}") from error
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line cut short by a crash

@@ -1,0 +1,180 @@
+"""One safetensors file a model: weights, configuration, training posteriors. Loading it runs no code.
+
+The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
+(how it was made). Tensors named `network.*` are the weights, in float16; `posteriors.*` the stored q(z | v, I).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.files import write_atomically
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.objective import kl_per_dimension
+
+FORMAT = "visual-dynamics"
+VERSION = 1
+MAX_BYTES = 14_000_000  # of a shipped model
+ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
+
+
+@dataclass(frozen=True)
+class StoredPosteriors:
+    """q(z | v, I) of N training pairs, one byte a number, for the dimensions that carry motion.
+
+    Elsewhere the posterior is the prior N(0, 1), and nothing needs to be stored. Byte b of dimension k stands for
+    low[k] + step[k] * b.
+    """
+
+    dimensions: Tensor  # int32 (A,), the stored dimensions of z
+    mean: Tensor  # uint8 (N, A)
+    log_variance: Tensor  # uint8 (N, A)
+    scales: Tensor  # float32 (4, A): low and step of the mean, low and step of the log-variance
+    latent: int
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __getitem__(self, index: int) -> Posterior:
+        """The posterior of one training pair over all of z: mean and log-variance, float32 (latent,)."""
+        mean, log_variance = torch.zeros(self.latent), torch.zeros(self.latent)
+        places = self.dimensions.long()
+        mean[places] = self.scales[0] + self.scales[1] * self.mean[index]
+        log_variance[places] = self.scales[2] + self.scales[3] * self.log_variance[index]
+        return Posterior(mean, log_variance)
+
+    @staticmethod
+    def compress(posterior: Posterior, max_bytes: int) -> StoredPosteriors:
+        """Keep the informative dimensions of as many posteriors as fit; rows are taken in order."""
+        informative = kl_per_dimension(posterior).mean(0) > ACTIVE_NATS
+        places = informative.nonzero().flatten()
+        room = (max_bytes - 20 * len(places)) // max(1, 2 * len(places))  # after scales and dimensions, two bytes each
+        rows = min(len(posterior.mean), max(1, room))
+        mean, mean_scale = _to_bytes(posterior.mean[:rows, places].float())
+        log_variance, log_variance_scale = _to_bytes(posterior.log_variance[:rows, places].float())
+        return StoredPosteriors(
+            dimensions=places.to(torch.int32).cpu(),
+            mean=mean,
+            log_variance=log_variance,
+            scales=torch.cat([mean_scale, log_variance_scale]),
+            latent=posterior.mean.shape[1],
+        )
+
+
+def _to_bytes(values: Tensor) -> tuple[Tensor, Tensor]:
+    """float (N, A) -> bytes (N, A) and float32 (2, A): lowest value and step of each column."""
+    low = values.amin(0)
+    step = ((values.amax(0) - low) / 255).clamp_min(1e-8)
+    return ((values - low) / step).round().to(torch.uint8).cpu(), torch.stack([low, step]).float().cpu()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A loaded model file."""
+
+    network: VisualDynamics  # float32, evaluation mode
+    posteriors: StoredPosteriors
+    training: dict[str, Any]
+    digest: str  # SHA-256 of the file, hexadecimal
+
+
+def save_weights(
+    path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
+) -> None:
+    """Write the light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`."""
+    tensors = {f"network.{name}": _light(value) for name, value in network.state_dict().items() if _is_shipped(name)}
+    metadata = {
+        "format": json.dumps({"name": FORMAT, "version": VERSION}),
+        "network": json.dumps(network.config.to_dict()),
+        "training": json.dumps(training),
+    }
+    left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
+    stored = StoredPosteriors.compress(posterior, left)
+    for name in ("dimensions", "mean", "log_variance", "scales"):
+        tensors[f"posteriors.{name}"] = getattr(stored, name).contiguous()
+    write_atomically(path, save(tensors, metadata))
+
+
+def _is_shipped(name: str) -> bool:
+    return not name.endswith("num_batches_tracked")
+
+
+def _light(value: Tensor) -> Tensor:
+    # Running statistics of one dimension stay float32: they are small, and variances may leave float16's range.
+    half = value.dtype == torch.float32 and value.ndim > 1
+    return value.detach().to("cpu", torch.float16 if half else value.dtype).contiguous()
+
+
+def load_weights(path: Path) -> Weights:
+    """Read a model file. Anything else - truncated, foreign, of another version - is a UserError in one line."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is not a complete safetensors file: {error}") from error
+    _check_format(path, metadata)
+    try:
+        config = NetworkConfig.from_dict(json.loads(metadata["network"]))
+        with torch.device("meta"):
+            network = VisualDynamics(config)
+        state = {
+            name.removeprefix("network."): value.float()
+            for name, value in tensors.items()
+            if name.startswith("network.")
+        }
+        state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
+        network.load_state_dict(state, strict=True, assign=True)
+        stored = StoredPosteriors(
+            **{name: tensors[f"posteriors.{name}"] for name in ("dimensions", "mean", "log_variance", "scales")},
+            latent=config.latent,
+        )
+        _check_posteriors(stored)
+        training = json.loads(metadata["training"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
+    return Weights(network.requires_grad_(False).eval(), stored, training, hashlib.sha256(data).hexdigest())
+
+
+def _check_format(path: Path, metadata: dict[str, str]) -> None:
+    try:
+        header = json.loads(metadata["format"])
+        name, version = header["name"], header["version"]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model") from None
+    if name != FORMAT:
+        raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
+    if version != VERSION:
+        raise UserError(f"{path} has format version {version}; this program reads version {VERSION}")
+
+
+def _check_posteriors(stored: StoredPosteriors) -> None:
+    count, active = stored.mean.shape
+    whole = (
+        stored.log_variance.shape == (count, active)
+        and stored.scales.shape == (4, active)
+        and stored.dimensions.shape == (active,)
+        and stored.mean.dtype == stored.log_variance.dtype == torch.uint8
+        and bool(torch.isfinite(stored.scales).all())
+    )
+    places = stored.dimensions.numpy()
+    if not whole or count == 0 or np.any(places < 0) or np.any(places >= stored.latent):
+        raise ValueError("its training posteriors are malformed")
