@@ -152,14 +152,24 @@ def visible_masks(scenes: Scenes, moved: bool = False, rendering: Rendering = "i
     return masks(scenes, moved, rendering, size).visible
 
 
-def images(scenes: Scenes, moved: bool = False, rendering: Rendering = "integer", size: int = 64) -> Tensor:
-    """uint8 (N, 3, size, size): the scenes before or after their motion, drawn at 128 and averaged down."""
-    drawn = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
+def images(
+    scenes: Scenes,
+    moved: bool = False,
+    rendering: Rendering = "integer",
+    size: int = 64,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """uint8 (N, 3, size, size): the scenes before or after their motion, drawn at 128 and averaged down.
+
+    Another device is faster for many scenes, and may round a colour otherwise.
+    """
+    drawn = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8, device=device)
     for rows, part in _chunks(scenes):
-        canvas = torch.from_numpy(part.background).float()[:, :, None].repeat(1, 1, _CANVAS * _CANVAS)
+        background, colours = (torch.from_numpy(v).float().to(device) for v in (part.background, part.colours))
+        canvas = background[:, :, None].repeat(1, 1, _CANVAS * _CANVAS)
         for index in DRAW_ORDER:
-            coverage, places = _coverage(part, index, moved, rendering)
-            _blend(canvas, places, coverage, torch.from_numpy(part.colours[:, index, :, None]).float())
+            coverage, places = _coverage(part, index, moved, rendering, device)
+            _blend(canvas, places, coverage, colours[:, index, :, None])
         frames = (_frame(canvas) * 255).round_().to(torch.uint8)
         drawn[rows] = frames if size == SIZE else resize_frames(frames, size)
     return drawn
@@ -190,7 +200,9 @@ def _frame(canvas: Tensor) -> Tensor:
     return canvas.unflatten(2, (_CANVAS, _CANVAS))[:, :, inside, inside]
 
 
-def _coverage(scenes: Scenes, index: int, moved: bool, rendering: Rendering) -> tuple[Tensor, Tensor]:
+def _coverage(
+    scenes: Scenes, index: int, moved: bool, rendering: Rendering, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
     """Coverage (n, window pixels) in [0, 1] of one object and the places of those pixels in the flattened canvas."""
     anchors = scenes.anchors[:, index] + (scenes.motions[:, index] if moved else 0)
     sizes = scenes.sizes[:, index]
@@ -200,15 +212,17 @@ def _coverage(scenes: Scenes, index: int, moved: bool, rendering: Rendering) -> 
     shape = (_INTEGER if rendering == "integer" else _SMOOTH)[index]
     left, right, weight = shape(anchors[:, 0, None], anchors[:, 1, None], sizes[:, None], sub_rows)
     left, right = (edge - corner[:, 0, None] + 0.5 for edge in (left, right))  # now from the window's left border
-    column = torch.arange(_WINDOW, dtype=torch.float32)
+    column = torch.arange(_WINDOW, dtype=torch.float32, device=device)
     first, last, share = (
-        torch.from_numpy(np.ascontiguousarray(np.broadcast_to(v, sub_rows.shape), dtype=np.float32))[:, :, None]
+        torch.from_numpy(np.ascontiguousarray(np.broadcast_to(v, sub_rows.shape), dtype=np.float32)).to(device)[
+            :, :, None
+        ]
         for v in (left, right, weight)
     )
     covered = (last - column).clamp_(0, 1).sub_((first - column).clamp_(0, 1)).mul_(share)  # (n, 352, 44)
     coverage = covered.view(-1, _WINDOW, _SUB, _WINDOW).mean(2)
-    x, y = torch.from_numpy(corner.astype(np.int64) + _WINDOW).split(1, 1)
-    offsets = torch.arange(_WINDOW)
+    x, y = torch.from_numpy(corner.astype(np.int64) + _WINDOW).to(device).split(1, 1)
+    offsets = torch.arange(_WINDOW, device=device)
     places = ((y + offsets)[:, :, None] * _CANVAS + (x + offsets)[:, None, :]).flatten(1)
     return coverage.flatten(1), places
 

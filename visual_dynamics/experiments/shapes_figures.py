@@ -54,8 +54,9 @@ def notes(result: dict[str, Any], name: str) -> str:
         f"{measured['samples']:,} samples on {SETS[name]}; {protocol['bins']}x{protocol['bins']} bins on "
         f"[-{protocol['range']:g}, {protocol['range']:g}] px at {protocol['size']}x{protocol['size']}; "
         f"zero-bin epsilon {protocol['epsilon']:g}; {protocol['meter']}. "
-        f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, circle-square {found['circle_square']:.3f}. Seed {result['seed']}, weights "
-        f"{result['weights'][:12]}, commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "
+        f"circle-square {found['circle_square']:.3f}. Seed {result['seed']}, weights {result['weights'][:12]}, "
+        f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
     )
 
 

@@ -138,7 +138,7 @@ def measure_truth(scenes: shapes.Scenes, images: Images, each: int, seed: int, t
     parts = []
     for number in range(each):
         other = scenes.with_new_motions(seed * 10_000 + number)
-        next_frames = shapes.images(other, moved=True, size=SIZE)
+        next_frames = shapes.images(other, moved=True, size=SIZE, device=images.frames.device)
         parts.append(motion.measure_displacement(images.frames, images.masks, next_frames.to(images.frames) / 255))
         tell("true futures", (number + 1) / each)
     return torch.cat(parts).cpu()

@@ -22,6 +22,7 @@ def train_with_bar(config: TrainingConfig | None, folder: Path, device: torch.de
         device = torch.device("cuda", processes.local_rank if device.index is None else device.index)
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True
     console = Console(stderr=True, quiet=not processes.is_first)
     console.print_json(json.dumps((config or read_config(folder)).to_dict()))
     columns = (TextColumn("step {task.fields[step]}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

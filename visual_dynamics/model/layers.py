@@ -1,12 +1,21 @@
 """The block that the encoders repeat: convolution, batch normalisation, ReLU, pooling."""
 
+import torch
 from torch import nn
 
 from visual_dynamics.model.presets import ConvLayer
 
 
-def conv(inputs: int, outputs: int, kernel_size: int, padded: bool = True, bias: bool = True) -> nn.Conv2d:
-    return nn.Conv2d(inputs, outputs, kernel_size, padding=kernel_size // 2 if padded else 0, bias=bias)
+def conv(
+    inputs: int, outputs: int, kernel_size: int, padded: bool = True, bias: bool = True, gain: float = 1.0
+) -> nn.Conv2d:
+    """A convolution with He's initial weights, N(0, 2 gain^2 / fan_in). They matter: Adam moves each weight by about
+    the learning rate, and PyTorch's own smaller ones let layers under batch norm turn too fast to learn together."""
+    made = nn.Conv2d(inputs, outputs, kernel_size, padding=kernel_size // 2 if padded else 0, bias=bias)
+    nn.init.kaiming_normal_(made.weight, nonlinearity="relu")
+    with torch.no_grad():
+        made.weight.mul_(gain)
+    return made
 
 
 class ConvBlock(nn.Sequential):

@@ -18,7 +18,8 @@ class MotionDecoder(nn.Module):
         self.wide = conv(config.kernel_channels, first, config.decoder_kernel_size, bias=False)
         self.normalise = nn.Sequential(nn.BatchNorm2d(first), nn.ReLU(inplace=True))
         self.hidden = nn.Sequential(conv(first, second, 1, bias=False), nn.BatchNorm2d(second), nn.ReLU(inplace=True))
-        self.last = conv(second, 3, 1)  # regresses the difference: no batch norm, no ReLU
+        # Regresses the difference: no batch norm, no ReLU. Small at first: training starts near "nothing moves".
+        self.last = conv(second, 3, 1, gain=0.1)
 
     def forward(self, moved: tuple[Tensor, ...]) -> Tensor:
         # moved: (B, 32, 64, 64), (B, 32, 32, 32), (B, 32, 16, 16), (B, 32, 8, 8)

@@ -24,17 +24,17 @@ class Posterior(NamedTuple):
 
 
 class MotionEncoder(nn.Module):
-    """Frame and difference at 128x128, six 5x5 convolutions with batch norm, to mean and log-variance of z."""
+    """Frame and difference at 128x128, six 5x5 convolutions, to mean and log-variance of z."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.motion_size = config.motion_size
         *hidden, last = config.motion_layers
         self.blocks = conv_blocks(6, tuple(hidden), config.kernel_size)
-        # The last layer stands alone: mean and log-variance take either sign, so no ReLU follows.
-        self.last = nn.Sequential(
-            conv(hidden[-1].channels, last.channels, config.kernel_size, bias=False), nn.BatchNorm2d(last.channels)
-        )
+        # The last layer stands alone. No ReLU: mean and log-variance take either sign. No batch norm: its one scale a
+        # channel would hold back 25 dimensions of z that must each be free to fall back to the prior.
+        # Small at first: training starts near the prior.
+        self.last = conv(hidden[-1].channels, last.channels, config.kernel_size, gain=0.2)
         natural = config.latent == config.natural_latent
         self.to_latent = nn.Identity() if natural else nn.Linear(2 * config.natural_latent, 2 * config.latent)
 

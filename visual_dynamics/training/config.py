@@ -17,13 +17,13 @@ class TrainingConfig:
     data: str = "shapes"  # "shapes", the generated world; or a folder or zip of N_im1 / N_im2 pairs
     preset: str = "paper"
     pairs: int = 20_000  # the first so many training pairs (a folder may hold fewer)
-    batch: int = 256  # pairs a step, over all processes together
+    batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
-    minutes: float | None = None  # ... or in minutes of wall clock; the schedule ends with the budget
+    minutes: float | None = None  # ... or in minutes after the first step; the schedule ends with the budget
     learning_rate: float = 1e-3  # of AdamW, falling along a cosine ...
     final_learning_rate: float = 0.02  # ... to this fraction
     weight_decay: float = 0.01
-    sigma: float = 0.05  # deviation of p(v | z, I); lambda = 1 / (2 sigma^2)
+    sigma: float = 0.1  # deviation of p(v | z, I); lambda = 1 / (2 sigma^2)
     kl_warmup: int = 500  # steps over which the weight of the KL term grows from 0 to 1
     autoencoder: bool = False  # the paper's AE baseline: no KL term, z is not sampled
     seed: int = 0

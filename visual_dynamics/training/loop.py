@@ -148,10 +148,12 @@ def train(
             run.save_config(config)
             run.forget_after(step)
         held_out = held_out_pairs(config.data, config.network.size, config.seed) if run else None
-        started, logged = time.monotonic() - seconds, (step, seconds)
+        started, logged = None, (step, seconds)
         progress = config.progress(step, seconds)
         while progress < 1:
             terms = trainer.step(step, progress)
+            if started is None:  # the first step compiles, and is not counted
+                started = time.monotonic() - seconds
             step, seconds, spent = step + 1, time.monotonic() - started, progress
             progress = config.progress(step, processes.agree_on(seconds) if config.minutes else 0)
             if step % config.log_every == 0 or progress >= 1:

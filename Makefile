@@ -1,0 +1,35 @@
+# Every target sets up its own environment first: .venv, from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench clean
+
+demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
+	$(BIN)/visual-dynamics demo --out out/demo --overwrite
+
+test: check  ## the checks, then every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: .venv/development.stamp  ## style, types, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/bench
+	$(BIN)/visual-dynamics bench --out out/bench
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+
+.venv/runtime.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/development.stamp: .venv/runtime.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
