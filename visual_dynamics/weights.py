@@ -48,12 +48,12 @@ class StoredPosteriors:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def __getitem__(self, index: int) -> Posterior:
-        """The posterior of one training pair over all of z: mean and log-variance, float32 (latent,)."""
-        mean, log_variance = torch.zeros(self.latent), torch.zeros(self.latent)
+    def posterior(self, rows: Tensor) -> Posterior:
+        """Posteriors of chosen training pairs over all of z: mean and log-variance, float32 (n, latent)."""
+        mean, log_variance = torch.zeros(2, len(rows), self.latent)
         places = self.dimensions.long()
-        mean[places] = self.scales[0] + self.scales[1] * self.mean[index]
-        log_variance[places] = self.scales[2] + self.scales[3] * self.log_variance[index]
+        mean[:, places] = self.scales[0] + self.scales[1] * self.mean[rows]
+        log_variance[:, places] = self.scales[2] + self.scales[3] * self.log_variance[rows]
         return Posterior(mean, log_variance)
 
     @staticmethod

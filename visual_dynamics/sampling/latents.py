@@ -39,11 +39,9 @@ class TrainingPosteriors:
         self.stored = stored
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
-        return torch.stack([self._draw_one(np.random.default_rng(seed)) for seed in seeds])
-
-    def _draw_one(self, generator: np.random.Generator) -> Tensor:
-        posterior = self.stored[int(generator.integers(len(self.stored)))]
-        return posterior.sample(_noise(generator, self.stored.latent))
+        generators = [np.random.default_rng(seed) for seed in seeds]
+        rows = [int(generator.integers(len(self.stored))) for generator in generators]
+        return self.stored.posterior(torch.tensor(rows)).sample(_noise(generators, self.stored.latent))
 
 
 class Prior:
@@ -53,7 +51,7 @@ class Prior:
         self.latent = latent
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
-        return torch.stack([_noise(np.random.default_rng(seed), self.latent) for seed in seeds])
+        return _noise([np.random.default_rng(seed) for seed in seeds], self.latent)
 
 
 class PairPosterior:
@@ -63,10 +61,13 @@ class PairPosterior:
         self.posterior = posterior  # mean and log-variance, (latent,)
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
-        latent = self.posterior.mean.shape[-1]
-        noise = torch.stack([_noise(np.random.default_rng(seed), latent) for seed in seeds])
-        return self.posterior.sample(noise)
+        generators = [np.random.default_rng(seed) for seed in seeds]
+        return self.posterior.sample(_noise(generators, self.posterior.mean.shape[-1]))
 
 
-def _noise(generator: np.random.Generator, latent: int) -> Tensor:
-    return torch.from_numpy(generator.standard_normal(latent, dtype=np.float32))
+def _noise(generators: Sequence[np.random.Generator], latent: int) -> Tensor:
+    """N(0, I) from each generator, (n, latent)."""
+    noise = np.empty((len(generators), latent), np.float32)
+    for row, generator in zip(noise, generators, strict=True):
+        generator.standard_normal(out=row, dtype=np.float32)
+    return torch.from_numpy(noise)
