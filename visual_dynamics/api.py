@@ -9,6 +9,7 @@ model's size (64 for the paper's network), in the aspect ratio of the input.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +32,7 @@ from visual_dynamics.weights import Weights, load_weights
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
+PART = 256  # samples in memory as floats at a time
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,13 @@ class Model:
         self, image: ImageSource, n: int = 8, seed: int = 0, source: Literal["posteriors", "prior"] = "posteriors"
     ) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
-        _check("n", n, MAX_SAMPLES)
+        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self._source(source)
         frame, box = self.prepare(image)
-        return self._finish(futures(self.predictor, frame, self._source(source), n, _seed(seed)), box)
+        parts = [
+            self._finish(futures(self.predictor, frame, latents, min(PART, n - first), seed, first), box)
+            for first in range(0, n, PART)
+        ]
+        return np.concatenate(parts)
 
     def encode(self, before: ImageSource, after: ImageSource) -> Motion:
         """The motion code of a pair of frames of one size."""
@@ -76,10 +82,11 @@ class Model:
 
     def apply(self, image: ImageSource, motion: Motion) -> Frames:
         """Visual analogy: the image moved by that motion, uint8 (H, W, 3)."""
-        if motion.mean.shape != (self.predictor.network.config.latent,):
-            raise UserError(f"a motion code of {motion.mean.shape} does not belong to this model")
+        mean, latent = np.asarray(motion.mean, np.float32), self.predictor.network.config.latent
+        if mean.shape != (latent,) or not np.isfinite(mean).all():
+            raise UserError(f"the motion code does not belong to this model: it needs {latent:,} finite numbers")
         frame, box = self.prepare(image)
-        moved = apply_motion(self.predictor, frame, torch.from_numpy(motion.mean))
+        moved = apply_motion(self.predictor, frame, torch.tensor(mean))
         return self._finish(moved[None], box)[0]
 
     def extrapolate(
@@ -90,9 +97,9 @@ class Model:
         source: Literal["posteriors", "prior"] = "posteriors",
     ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3)."""
-        _check("steps", steps, MAX_STEPS)
+        steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self._source(source)
         frame, box = self.prepare(image)
-        motion = self._source(source).draw(sample_seeds(_seed(seed), 1))[0]
+        motion = latents.draw(sample_seeds(seed, 1))[0]
         return self._finish(extrapolate(self.predictor, frame, motion, steps), box)
 
     def picture(self, image: ImageSource) -> Frames:
@@ -122,15 +129,34 @@ class Model:
 
 def load(name: str | Path, device: str = "cpu") -> Model:
     """A model by shipped name, path of a .safetensors file, or Hugging Face Hub id."""
-    return Model(load_weights(find_weights(name)), device)
+    usable = str(find_device(device))
+    return Model(load_weights(find_weights(name)), usable)
 
 
-def _check(name: str, value: Any, most: int) -> None:
-    if not isinstance(value, int) or not 1 <= value <= most:
-        raise UserError(f"{name} must be a whole number from 1 to {most:,}, not {value}")
+def find_device(name: str) -> torch.device:
+    """A device by PyTorch's name for it; "auto" is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        unknown = str(error).startswith("Expected one of")  # and a list of twenty kinds follows
+        reason = "there is no such kind of device" if unknown else str(error).splitlines()[0].split(". ")[0]
+        raise UserError(f"cannot use device {name!r}: {reason}") from error
+    return device
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    """Python's or NumPy's whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise UserError(f"{name} must be a whole number from {least} to {most:,}, not {value}")
+    return number
 
 
 def _seed(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise UserError(f"seed must be a whole number from 0 up, not {value}")
-    return value
+    return _whole("seed", value, 0, 2**63 - 1)

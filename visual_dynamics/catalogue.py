@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -22,10 +23,15 @@ def find_weights(name: str | Path) -> Path:
     if str(name) in shipped_models():
         return SHIPPED / f"{name}.safetensors"
     path = Path(name)
-    if path.is_file():
-        return path
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; a model is a .safetensors file")
+    try:
+        if path.is_file():
+            return path
+        if path.is_dir():
+            inside = next((file for file in sorted(path.glob("*.safetensors")) if file.stem != "state"), None)
+            hint = f": give {inside}" if inside else ""
+            raise UserError(f"{path} is a folder; a model is a .safetensors file{hint}")
+    except OSError as error:  # a name too long for a file, say
+        raise UserError(f"no model {str(name)[:80]!r}: {error.strerror or error}") from error
     if path.suffix != ".safetensors" and HUB_ID.fullmatch(str(name)):
         return _fetch(str(name))
     names = ", ".join(shipped_models()) or "none"
@@ -36,6 +42,7 @@ def _fetch(hub_id: str) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries are not worth a line each
     try:
         return Path(hf_hub_download(hub_id, HUB_FILE))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""Files that are either the old one or the new one, never half of each."""
+"""Files that are either the old ones or the new ones, never half of each."""
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from visual_dynamics.errors import UserError
@@ -9,19 +10,74 @@ from visual_dynamics.errors import UserError
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace `path` by `data` in one step; on any failure (a full disk, say) the previous file stays as it was."""
-    temporary = None
+    write_together(path.parent, {path.name: data})
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write several files of a folder, which is made where it is missing: all of them, or on any failure none."""
+    made: list[Path] = []  # folders
+    parts: dict[Path, Path] = {}  # path -> the temporary file that will replace it
+    path, done = folder, False
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+        made = _make_folder(folder)
+        for name, data in files.items():
+            path = folder / name
+            if path.is_dir():
+                raise IsADirectoryError(0, "a folder is in its place")
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name[:40]}.", suffix=".part")
+            parts[path] = Path(temporary)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            parts[path].chmod(0o644)
+        for path, part in parts.items():
+            part.replace(path)
+        done = True
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot write {path}: {reason}; nothing was changed") from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        if not done:
+            for part in parts.values():
+                part.unlink(missing_ok=True)
+            remove_empty(made)
+
+
+def check_folder(path: Path) -> None:
+    """Tell now, rather than after a long computation, that results cannot be written into a folder."""
+    try:
+        there = path
+        while not there.exists() and there != there.parent:
+            there = there.parent
+    except (OSError, ValueError) as error:  # a name too long, a loop of links, a zero byte
+        raise UserError(f"cannot write into {path}: {getattr(error, 'strerror', None) or error}") from error
+    if not there.is_dir():
+        raise UserError(f"{there} is a file; results need a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write into {there}: permission denied")
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders that have to be made for `path` to exist, itself the last."""
+    return [folder for folder in (*reversed(path.parents), path) if not folder.exists()]
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Take back folders that were made for nothing, the innermost first; one that holds something stays."""
+    for folder in reversed(folders):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def _make_folder(path: Path) -> list[Path]:
+    """Make a folder and those above it; returns the ones that were missing."""
+    missing = missing_folders(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        remove_empty([folder for folder in missing if folder.is_dir()])
+        raise
+    return missing

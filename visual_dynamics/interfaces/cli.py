@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from visual_dynamics.errors import UserError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="visual-dynamics",
     help="From one image, many plausible next frames.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -39,9 +37,12 @@ class Clip(StrEnum):
     mp4 = "mp4"
 
 
+SEED_HELP = "A whole number; the same seed gives the same pictures."
+MAX_FUTURES, MAX_STEPS = 1_000, 1_000  # that people may look at; the Python API draws more
+
 ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
 ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
-SeedOption = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP, show_default=True)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
 ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
@@ -55,7 +56,7 @@ MODEL, CLIPS, OUT = "shapes", [Clip.gif], Path("out")
 def sample(
     image: ImageArgument,
     model: ModelOption = MODEL,
-    count: Annotated[int, typer.Option("-n", "--count", help="Number of futures.")] = 8,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_FUTURES, help="Number of futures.")] = 8,
     seed: SeedOption = 0,
     source: SourceOption = Source.posteriors,
     out: OutOption = OUT / "sample",
@@ -65,16 +66,17 @@ def sample(
     device: DeviceOption = "auto",
 ) -> None:
     """Sample plausible next frames of an image."""
-    from visual_dynamics.interfaces.results import ResultFolder
+    from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    folder = ResultFolder(out, overwrite)
-    loaded = _load(model, device)
-    frames = loaded.sample(image, count, seed, source.value)
-    still = loaded.picture(image)
-    folder.write_picture("input.png", still)
-    folder.write_pictures("future", frames)
-    folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
-    folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
+    with ResultFolder(out, overwrite) as folder:
+        loaded = _load(model, device)
+        check_area(count + 1, loaded.size, scale)
+        still = loaded.picture(image)
+        frames = loaded.sample(image, count, seed, source.value)
+        folder.write_picture("input.png", still)
+        folder.write_pictures("future", frames)
+        folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
+        folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
     typer.echo(f"{count} futures of {image} in {out}")
 
 
@@ -93,14 +95,14 @@ def analogy(
     """Carry the motion between two frames over to another image."""
     from visual_dynamics.interfaces.results import ResultFolder
 
-    folder = ResultFolder(out, overwrite)
-    loaded = _load(model, device)
-    moved = loaded.apply(image, loaded.encode(before, after))
-    still = loaded.picture(image)
-    folder.write_picture("result.png", moved)
-    reference = [loaded.picture(before), loaded.picture(after)]
-    folder.write_grid("analogy.png", [*reference, still, moved], ["before", "after", "input", "result"], scale)
-    folder.write_clips("analogy", [still, moved], scale, [kind.value for kind in clip], fps=2)
+    with ResultFolder(out, overwrite) as folder:
+        loaded = _load(model, device)
+        moved = loaded.apply(image, loaded.encode(before, after))
+        still = loaded.picture(image)
+        folder.write_picture("result.png", moved)
+        reference = [loaded.picture(before), loaded.picture(after)]
+        folder.write_grid("analogy.png", [*reference, still, moved], ["before", "after", "input", "result"], scale)
+        folder.write_clips("analogy", [still, moved], scale, [kind.value for kind in clip], fps=2)
     typer.echo(f"the motion of {before} to {after} on {image} in {out}")
 
 
@@ -108,7 +110,7 @@ def analogy(
 def extrapolate(
     image: ImageArgument,
     model: ModelOption = MODEL,
-    steps: Annotated[int, typer.Option(help="Frames to add.")] = 8,
+    steps: Annotated[int, typer.Option(min=1, max=MAX_STEPS, help="Frames to add.")] = 8,
     seed: SeedOption = 0,
     source: SourceOption = Source.posteriors,
     out: OutOption = OUT / "extrapolate",
@@ -118,13 +120,15 @@ def extrapolate(
     device: DeviceOption = "auto",
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
-    from visual_dynamics.interfaces.results import ResultFolder
+    from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    folder = ResultFolder(out, overwrite)
-    frames = _load(model, device).extrapolate(image, steps, seed, source.value)
-    folder.write_pictures("frame", frames)
-    folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
-    folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
+    with ResultFolder(out, overwrite) as folder:
+        loaded = _load(model, device)
+        check_area(steps + 1, loaded.size, scale)
+        frames = loaded.extrapolate(image, steps, seed, source.value)
+        folder.write_pictures("frame", frames)
+        folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
+        folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
     typer.echo(f"{steps} steps from {image} in {out}")
 
 
@@ -140,7 +144,8 @@ def demo(
     from visual_dynamics.interfaces.demo import make_demo
     from visual_dynamics.interfaces.results import ResultFolder
 
-    page = make_demo(_load(model, device), seed, ResultFolder(out, overwrite))
+    with ResultFolder(out, overwrite) as folder:
+        page = make_demo(_load(model, device), seed, folder)
     typer.echo(f"open {page} in a browser")
 
 
@@ -156,7 +161,7 @@ def train(
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes.")] = None,
     learning_rate: Annotated[float, typer.Option(help="Of AdamW, falling along a cosine.")] = 1e-3,
     sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.1,
-    kl_warmup: Annotated[int, typer.Option(help="Steps over which the KL term is phased in.")] = 500,
+    kl_warmup: Annotated[int, typer.Option(min=0, help="Steps over which the KL term is phased in.")] = 500,
     autoencoder: Annotated[bool, typer.Option("--autoencoder", help="The AE baseline.")] = False,
     seed: SeedOption = 0,
     log_every: Annotated[int, typer.Option(help="Steps between lines of the log.")] = 50,
@@ -233,37 +238,55 @@ def models() -> None:
 def _load(model: str, device: str) -> Model:
     from visual_dynamics.api import load
 
-    return load(model, str(_device(device)))
+    return load(model, device)
 
 
 def _device(name: str) -> torch.device:
-    import torch
+    from visual_dynamics.api import find_device
 
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"cannot use device {name!r}: {str(error).splitlines()[0]}") from error
-    return device
+    return find_device(name)
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    """From one image, many plausible next frames."""
+
+
+# Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
+UsageMistake = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+INTERRUPTED = 130  # as shells count a process that Ctrl-C ended
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a mistake of the user's is one line on stderr and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(arguments, standalone_mode=False)
-        sys.exit(result if isinstance(result, int) else 0)
+        result = app(arguments or ["--help"], standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        message = "interrupted" if code == INTERRUPTED else ""
     except UserError as error:
         message, code = str(error), 2
-    except click.exceptions.NoArgsIsHelpError as error:
-        typer.echo(error.format_message())
-        sys.exit(0)
-    except click.ClickException as error:
-        message, code = error.format_message(), 2
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        message, code = "interrupted", 130
+    except (KeyboardInterrupt, typer.Abort):
+        message, code = "interrupted", INTERRUPTED
     except OSError as error:
         message, code = str(error), 2
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    except MemoryError:
+        message, code = "there is not enough memory for this", 2
+    except Exception as error:
+        message, code = _mistake(error), 2
+        if not message:
+            raise
+    if message:
+        typer.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(code)
+
+
+def _mistake(error: Exception) -> str:
+    """What to tell people of an error that a library found in what they gave; nothing where the fault is ours."""
+    if isinstance(error, UsageMistake):
+        return str(getattr(error, "format_message")()).replace("Value error, ", "")
+    if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
+        return "there is not enough memory for this"
+    return ""

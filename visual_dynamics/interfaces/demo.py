@@ -56,6 +56,8 @@ def make_demo(model: Model, seed: int, folder: ResultFolder) -> Path:
         exhibits = list(_exhibits(model, clear_scenes(seed), seed, lambda: bar.advance(task)))
         for number, exhibit in enumerate(exhibits, 1):
             _write_pictures(folder, number, exhibit)
+    rows = [picture for exhibit in exhibits for picture in (exhibit.frame, *exhibit.futures)]
+    folder.write_picture("overview.png", picture_grid(rows, columns=1 + FUTURES, scale=2))
     return folder.write_text("index.html", _page(model, seed, exhibits))
 
 

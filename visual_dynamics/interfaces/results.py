@@ -2,50 +2,86 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 
 from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
-from visual_dynamics.interfaces.media import enlarge, picture_grid, write_animation, write_png
+from visual_dynamics.files import check_folder, write_together
+from visual_dynamics.interfaces.media import encode_animation, encode_png, enlarge, picture_grid
+
+GRID_COLUMNS, WALL_COLUMNS = 5, 4  # at least; many pictures make a square
+MAX_PIXELS = 256_000_000  # of a grid, or of all frames of a clip together
 
 
 class ResultFolder:
-    """Refuses to mix its files with others'; makes the folder when the first file is written."""
+    """Refuses to mix its files with others'; makes the folder when the first file is written.
+
+    In a `with` block the files are written together at its end: all of them, or after any error none.
+    """
 
     def __init__(self, path: Path, overwrite: bool) -> None:
-        if path.exists() and not path.is_dir():
-            raise UserError(f"{path} is a file; results need a folder")
+        check_folder(path)
         if path.is_dir() and any(path.iterdir()) and not overwrite:
             raise UserError(f"{path} is not empty: give --overwrite, or another folder with --out")
         self.path = path
+        self._waiting: dict[str, bytes] | None = None  # outside of a `with` block nothing waits
+
+    def __enter__(self) -> ResultFolder:
+        self._waiting = {}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        files, self._waiting = self._waiting or {}, None
+        if error is None:
+            write_together(self.path, files)
+
+    def write(self, name: str, data: bytes) -> None:
+        if self._waiting is None:
+            write_together(self.path, {name: data})
+        else:
+            self._waiting[name] = data
 
     def write_text(self, name: str, text: str) -> Path:
-        write_atomically(self.path / name, text.encode())
+        self.write(name, text.encode())
         return self.path / name
 
     def write_picture(self, name: str, picture: Frames) -> None:
-        write_png(self.path / name, picture)
+        self.write(name, encode_png(picture))
 
     def write_pictures(self, stem: str, pictures: Sequence[Frames] | Frames) -> None:
         for number, picture in enumerate(pictures):
             self.write_picture(f"{stem}_{number:03d}.png", picture)
 
     def write_grid(self, name: str, pictures: Sequence[Frames], labels: Sequence[str], scale: int) -> None:
-        self.write_picture(name, picture_grid(pictures, columns=5, scale=scale, labels=labels))
+        check_area(len(pictures), max(pictures[0].shape[:2]), scale)
+        self.write_picture(name, picture_grid(pictures, _columns(len(pictures), GRID_COLUMNS), scale, labels=labels))
 
     def write_clips(
         self, stem: str, frames: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str], fps: float
     ) -> None:
         """One clip (T, H, W, 3) in each of the kinds."""
-        for kind in kinds:
-            write_animation(self.path / f"{stem}.{kind}", enlarge(np.stack(list(frames)), scale), fps)
+        for kind in dict.fromkeys(kinds):
+            self.write(f"{stem}.{kind}", encode_animation(enlarge(np.stack(list(frames)), scale), fps, f".{kind}"))
 
     def write_wall(self, stem: str, still: Frames, futures: Frames, scale: int, kinds: Sequence[str]) -> None:
         """A wall of futures that all start from the same frame and move in step."""
-        columns = min(4, len(futures))
+        columns = _columns(len(futures), WALL_COLUMNS)
         before = picture_grid([still] * len(futures), columns, scale)
         self.write_clips(stem, [before, picture_grid(list(futures), columns, scale)], 1, kinds, fps=2)
+
+
+def check_area(count: int, side: int, scale: int) -> None:
+    """Refuse pictures that, enlarged, would not fit into the memory of most machines."""
+    if count * (side * scale) ** 2 > MAX_PIXELS:
+        raise UserError(f"{count:,} pictures enlarged {scale} times are too large together: choose a smaller --scale")
+
+
+def _columns(count: int, least: int) -> int:
+    return min(count, max(least, math.ceil(math.sqrt(count))))
