@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from visual_dynamics.api import load
+from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
@@ -98,7 +98,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "meter": "masked matching",
         },
         "seed": options.seed,
-        "model": options.model if options.model == Path(options.model).name else Path(options.model).name,
+        "model": Path(options.model).name,
         "weights": model.weights.digest,
         "autoencoder_weights": load(options.autoencoder).weights.digest if options.autoencoder else None,
         "seconds": round(time.monotonic() - started, 1),
@@ -107,16 +107,25 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
 
 def samplers(options: Options, device: torch.device) -> Iterator[tuple[str, FutureSampler]]:
     """The methods of the table by the names of their rows."""
-    model = load(options.model, str(device))
-    model.predictor.batch_size = 128 if device.type == "cuda" else model.predictor.batch_size
     yield "copy", Copy()
     train = shapes.shapes_pairs(shapes.TRAIN_PAIRS, seed=0, split="train", size=SIZE)
     yield "Flow", FlowTransfer(train.to(device))
     if options.autoencoder:
-        other = load(options.autoencoder, str(device))
-        yield "AE", ModelSampler(other.predictor, TrainingPosteriors(other.weights.posteriors))
+        yield "AE", posterior_sampler(load_on(options.autoencoder, device))
+    model = load_on(options.model, device)
     yield "ours, z from N(0, I)", ModelSampler(model.predictor, Prior(model.predictor.network.config.latent))
-    yield "ours", ModelSampler(model.predictor, TrainingPosteriors(model.weights.posteriors))
+    yield "ours", posterior_sampler(model)
+
+
+def load_on(name: str | Path, device: torch.device) -> Model:
+    model = load(name, str(device))
+    if device.type == "cuda":
+        model.predictor.batch_size = 128
+    return model
+
+
+def posterior_sampler(model: Model) -> ModelSampler:
+    return ModelSampler(model.predictor, TrainingPosteriors(model.weights.posteriors))
 
 
 def measure_generated(

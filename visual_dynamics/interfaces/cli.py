@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from visual_dynamics.api import Model
 
+NAME = "visual-dynamics"
 app = typer.Typer(
-    name="visual-dynamics",
-    help="From one image, many plausible next frames.",
+    name=NAME,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -37,12 +37,29 @@ class Clip(StrEnum):
     mp4 = "mp4"
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"{NAME} {version(NAME)}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """From one image, many plausible next frames."""
+
+
 SEED_HELP = "A whole number; the same seed gives the same pictures."
 MAX_FUTURES, MAX_STEPS = 1_000, 1_000  # that people may look at; the Python API draws more
 
 ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
 ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP, show_default=True)]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
 ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
@@ -157,8 +174,8 @@ def train(
     preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
     pairs: Annotated[int, typer.Option(help="Training pairs to use.")] = 20_000,
     batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
-    steps: Annotated[int | None, typer.Option(help="Budget in steps (6,000 unless --minutes is given).")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Budget in minutes.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Budget in steps (6,000 unless --minutes is given).")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Budget in minutes.")] = None,
     learning_rate: Annotated[float, typer.Option(help="Of AdamW, falling along a cosine.")] = 1e-3,
     sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.1,
     kl_warmup: Annotated[int, typer.Option(min=0, help="Steps over which the KL term is phased in.")] = 500,
@@ -247,13 +264,6 @@ def _device(name: str) -> torch.device:
     return find_device(name)
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
-) -> None:
-    """From one image, many plausible next frames."""
-
-
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
 UsageMistake = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 INTERRUPTED = 130  # as shells count a process that Ctrl-C ended
@@ -263,7 +273,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a mistake of the user's is one line on stderr and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(arguments or ["--help"], standalone_mode=False)
+        result = app(arguments or ["--help"], prog_name=NAME, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         message = "interrupted" if code == INTERRUPTED else ""
     except UserError as error:
@@ -286,7 +296,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _mistake(error: Exception) -> str:
     """What to tell people of an error that a library found in what they gave; nothing where the fault is ours."""
     if isinstance(error, UsageMistake):
-        return str(getattr(error, "format_message")()).replace("Value error, ", "")
+        words = str(getattr(error, "format_message")()).replace("Value error, ", "").rstrip(".")
+        where = getattr(getattr(error, "ctx", None), "command_path", NAME)
+        return f"{words}; see {where} --help"
     if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
         return "there is not enough memory for this"
     return ""

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.experiments.shapes_table import Options
-from visual_dynamics.files import write_atomically
+from visual_dynamics.files import check_folder, write_atomically
 
 
 def run_experiment(name: str, options: Options, folder: Path, device: torch.device) -> str:
@@ -22,7 +22,8 @@ def run_experiment(name: str, options: Options, folder: Path, device: torch.devi
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")
     experiment = EXPERIMENTS[name]
-    with Progress(console=Console(stderr=True)) as bar:
+    check_folder(folder)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, int] = {}
 
         def tell(what: str, share: float) -> None:

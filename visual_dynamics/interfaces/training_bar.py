@@ -1,4 +1,4 @@
-"""Training with a progress bar."""
+"""Training with a progress bar; where nobody watches, with a line for every record of the log."""
 
 from __future__ import annotations
 
@@ -16,33 +16,46 @@ from visual_dynamics.training.run import read_config
 
 
 def train_with_bar(config: TrainingConfig | None, folder: Path, device: torch.device, compiled: bool | None) -> None:
-    """Train or (config None) resume; the first process prints the configuration and shows the bar."""
+    """Train or (config None) resume; the first process tells the configuration and how it goes, on stderr."""
     processes = Processes.start(device.type)
-    if device.type == "cuda":
-        device = torch.device("cuda", processes.local_rank if device.index is None else device.index)
-        torch.cuda.set_device(device)
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.benchmark = True
-    console = Console(stderr=True, quiet=not processes.is_first)
-    console.print_json(json.dumps((config or read_config(folder)).to_dict()))
-    columns = (TextColumn("step {task.fields[step]}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[terms]}"), console=console) as bar:
-        task = bar.add_task("train", total=1.0, step=0, terms="")
+    try:
+        if device.type == "cuda":
+            device = torch.device("cuda", processes.local_rank if device.index is None else device.index)
+            torch.cuda.set_device(device)
+            torch.set_float32_matmul_precision("high")
+            torch.backends.cudnn.benchmark = True
+        console = Console(stderr=True, quiet=not processes.is_first, soft_wrap=True, highlight=False)
+        path = _train(
+            config, folder, device, processes, device.type == "cuda" if compiled is None else compiled, console
+        )
+    finally:
+        processes.stop()
+    console.print(f"weights in {path}", markup=False)
+
+
+def _train(
+    config: TrainingConfig | None,
+    folder: Path,
+    device: torch.device,
+    processes: Processes,
+    compiled: bool,
+    console: Console,
+) -> Path:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    # A transient bar leaves nothing behind: an error is one line, and comes alone where training has not begun.
+    with Progress(*columns, TextColumn("{task.fields[terms]}"), console=console, transient=True) as bar:
+        task = bar.add_task("preparing", total=1.0, terms="")
+        begun = False
 
         def report(progress: float, record: dict[str, float]) -> None:
+            nonlocal begun
+            if not begun:
+                console.print_json(json.dumps((config or read_config(folder)).to_dict()))
+                begun = True
             terms = f"loss {record['loss']:.1f}  kl {record['kl']:.1f}  error {record['squared_error']:.2f}"
             terms += f"  {record['pairs_per_second']:.0f} pairs/s"
-            bar.update(task, completed=progress, step=int(record["step"]), terms=terms)
+            bar.update(task, completed=progress, description=f"step {record['step']:.0f}", terms=terms)
+            if not console.is_terminal:
+                console.print(f"step {record['step']:.0f}  {100 * progress:.0f}%  {terms}")
 
-        try:
-            path = train(
-                config,
-                folder,
-                device,
-                processes,
-                compiled=device.type == "cuda" if compiled is None else compiled,
-                report=report,
-            )
-        finally:
-            processes.stop()
-    console.print(f"weights in {path}")
+        return train(config, folder, device, processes, compiled, report)

@@ -1,0 +1,22 @@
+"""Every result says where it comes from."""
+
+import torch
+
+from visual_dynamics import provenance
+
+
+def test_facts_are_there() -> None:
+    facts = provenance.provenance(torch.device("cpu"))
+    assert set(facts) == {"commit", "version", "device", "torch", "python"}
+    assert all(facts.values()) and "CPU" in facts["device"]
+
+
+def test_the_environment_may_name_the_commit(monkeypatch) -> None:
+    monkeypatch.setenv("VISUAL_DYNAMICS_COMMIT", "abc")
+    assert provenance.commit() == "abc"
+
+
+def test_outside_a_checkout_it_is_unknown(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("VISUAL_DYNAMICS_COMMIT", raising=False)
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package" / "provenance.py"))
+    assert provenance.commit() == "unknown"
