@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_wheel_carries_models_and_pages(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
-    subprocess.run([*command, str(ROOT)], check=True, capture_output=True)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "-w", str(tmp_path), str(ROOT)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("visual_dynamics-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in SHIPPED.iterdir():

@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.data import training_pairs
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Trainer, pairs_of, train
+from visual_dynamics.training.loop import Trainer, train
 from visual_dynamics.training.run import RunFolder
 from visual_dynamics.weights import load_weights
 
@@ -24,6 +25,7 @@ CPU = torch.device("cpu")
 TINY_RUN = TrainingConfig(
     preset="tiny", pairs=64, batch=16, steps=24, log_every=4, checkpoint_every=6, kl_warmup=10, sigma=0.2
 )
+TINY_PAIRS = training_pairs("shapes", 64, 16, 0)
 GOLDEN = Path(__file__).parents[1] / "golden" / "tiny_training.json"
 
 
@@ -201,7 +203,7 @@ def test_a_budget_of_minutes_ends(tmp_path: Path) -> None:
 
 def test_autoencoder_has_no_kl_term_and_draws_nothing(tmp_path: Path) -> None:
     config = replace(TINY_RUN, autoencoder=True)
-    trainer = Trainer(config, pairs_of(config), CPU, Processes(), compiled=False)
+    trainer = Trainer(config, TINY_PAIRS, CPU, Processes(), compiled=False)
     assert trainer.batch(0)[1] is None
     terms = trainer.step(0, 0.0)
     torch.testing.assert_close(terms["loss"], terms["squared_error"] / (2 * 0.2**2))
@@ -221,7 +223,7 @@ def test_wrong_numbers_are_told(wrong: dict[str, float]) -> None:
 
 def test_a_batch_that_does_not_divide_is_told() -> None:
     with pytest.raises(UserError, match="does not divide among 3"):
-        Trainer(TINY_RUN, pairs_of(TINY_RUN), CPU, Processes(0, 3), compiled=False)
+        Trainer(TINY_RUN, TINY_PAIRS, CPU, Processes(0, 3), compiled=False)
 
 
 def test_schedules() -> None:

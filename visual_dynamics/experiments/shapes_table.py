@@ -107,12 +107,12 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
 
 def samplers(options: Options, device: torch.device) -> Iterator[tuple[str, FutureSampler]]:
     """The methods of the table by the names of their rows."""
+    model = load_on(options.model, device)
     yield "copy", Copy()
     train = shapes.shapes_pairs(shapes.TRAIN_PAIRS, seed=0, split="train", size=SIZE)
     yield "Flow", FlowTransfer(train.to(device))
     if options.autoencoder:
         yield "AE", posterior_sampler(load_on(options.autoencoder, device))
-    model = load_on(options.model, device)
     yield "ours, z from N(0, I)", ModelSampler(model.predictor, Prior(model.predictor.network.config.latent))
     yield "ours", posterior_sampler(model)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -85,7 +86,7 @@ def sample(
     """Sample plausible next frames of an image."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder:
+    with ResultFolder(out, overwrite) as folder, _busy(f"sampling {_counted(count, 'future')}"):
         loaded = _load(model, device)
         check_area(count + 1, loaded.size, scale)
         still = loaded.picture(image)
@@ -94,7 +95,7 @@ def sample(
         folder.write_pictures("future", frames)
         folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
         folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
-    typer.echo(f"{count} futures of {image} in {out}")
+    typer.echo(f"{_counted(count, 'future')} of {image} in {out}: see futures.png")
 
 
 @app.command()
@@ -112,7 +113,7 @@ def analogy(
     """Carry the motion between two frames over to another image."""
     from visual_dynamics.interfaces.results import ResultFolder
 
-    with ResultFolder(out, overwrite) as folder:
+    with ResultFolder(out, overwrite) as folder, _busy("carrying the motion over"):
         loaded = _load(model, device)
         moved = loaded.apply(image, loaded.encode(before, after))
         still = loaded.picture(image)
@@ -120,7 +121,7 @@ def analogy(
         reference = [loaded.picture(before), loaded.picture(after)]
         folder.write_grid("analogy.png", [*reference, still, moved], ["before", "after", "input", "result"], scale)
         folder.write_clips("analogy", [still, moved], scale, [kind.value for kind in clip], fps=2)
-    typer.echo(f"the motion of {before} to {after} on {image} in {out}")
+    typer.echo(f"the motion from {before} to {after} on {image} in {out}: see analogy.png")
 
 
 @app.command()
@@ -139,14 +140,14 @@ def extrapolate(
     """Make a clip from one image by repeating a sampled motion."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder:
+    with ResultFolder(out, overwrite) as folder, _busy(f"making {_counted(steps, 'step')}"):
         loaded = _load(model, device)
         check_area(steps + 1, loaded.size, scale)
         frames = loaded.extrapolate(image, steps, seed, source.value)
         folder.write_pictures("frame", frames)
         folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
         folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
-    typer.echo(f"{steps} steps from {image} in {out}")
+    typer.echo(f"{_counted(steps, 'step')} from {image} in {out}: see clip.png")
 
 
 @app.command()
@@ -252,6 +253,37 @@ def models() -> None:
         )
 
 
+@app.command()
+def bench(
+    out: OutOption = OUT / "bench",
+    device: DeviceOption = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Half a minute of it.")] = False,
+) -> None:
+    """Measure speed: futures of one image, the cross convolution, training."""
+    import json
+
+    from visual_dynamics.experiments import speed
+    from visual_dynamics.files import check_folder, write_atomically
+
+    chosen = _device(device)
+    check_folder(out)
+    result = speed.compute(speed.plan_for(chosen, quick), chosen, lambda what: typer.echo(f"{what} ...", err=True))
+    write_atomically(out / "speed.json", json.dumps(result, indent=1).encode() + b"\n")
+    typer.echo(speed.table(result))
+
+
+def _busy(words: str) -> AbstractContextManager[object]:
+    """A sign of life for people who wait at a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(f"{words} ...") if console.is_terminal else nullcontext()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _load(model: str, device: str) -> Model:
     from visual_dynamics.api import load
 
@@ -265,7 +297,7 @@ def _device(name: str) -> torch.device:
 
 
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
-UsageMistake = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+UsageMistake: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 INTERRUPTED = 130  # as shells count a process that Ctrl-C ended
 
 
@@ -296,7 +328,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _mistake(error: Exception) -> str:
     """What to tell people of an error that a library found in what they gave; nothing where the fault is ours."""
     if isinstance(error, UsageMistake):
-        words = str(getattr(error, "format_message")()).replace("Value error, ", "").rstrip(".")
+        words = str(error.format_message()).replace("Value error, ", "").rstrip(".")
         where = getattr(getattr(error, "ctx", None), "command_path", NAME)
         return f"{words}; see {where} --help"
     if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):

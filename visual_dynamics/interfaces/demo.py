@@ -51,7 +51,8 @@ def make_demo(model: Model, seed: int, folder: ResultFolder) -> Path:
     """Draw inputs, show what the model makes of them, and return the path of the page."""
     if seed < 0:
         raise UserError(f"seed must be a whole number from 0 up, not {seed}")
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("making the page", total=4 * INPUTS)
         exhibits = list(_exhibits(model, clear_scenes(seed), seed, lambda: bar.advance(task)))
         for number, exhibit in enumerate(exhibits, 1):

@@ -15,7 +15,8 @@ from visual_dynamics.files import check_folder, write_together
 from visual_dynamics.interfaces.media import encode_animation, encode_png, enlarge, picture_grid
 
 GRID_COLUMNS, WALL_COLUMNS = 5, 4  # at least; many pictures make a square
-MAX_PIXELS = 256_000_000  # of a grid, or of all frames of a clip together
+GREY = (222, 222, 222)  # between pictures, which are often white
+MAX_PIXELS = 64_000_000  # of all pictures of a grid or clip together; a GIF of so many takes a minute
 
 
 class ResultFolder:
@@ -61,7 +62,8 @@ class ResultFolder:
 
     def write_grid(self, name: str, pictures: Sequence[Frames], labels: Sequence[str], scale: int) -> None:
         check_area(len(pictures), max(pictures[0].shape[:2]), scale)
-        self.write_picture(name, picture_grid(pictures, _columns(len(pictures), GRID_COLUMNS), scale, labels=labels))
+        columns = _columns(len(pictures), GRID_COLUMNS)
+        self.write_picture(name, picture_grid(pictures, columns, scale, background=GREY, labels=labels))
 
     def write_clips(
         self, stem: str, frames: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str], fps: float
@@ -73,14 +75,18 @@ class ResultFolder:
     def write_wall(self, stem: str, still: Frames, futures: Frames, scale: int, kinds: Sequence[str]) -> None:
         """A wall of futures that all start from the same frame and move in step."""
         columns = _columns(len(futures), WALL_COLUMNS)
-        before = picture_grid([still] * len(futures), columns, scale)
-        self.write_clips(stem, [before, picture_grid(list(futures), columns, scale)], 1, kinds, fps=2)
+        before, after = (
+            picture_grid(pictures, columns, scale, background=GREY) for pictures in ([still] * len(futures), futures)
+        )
+        self.write_clips(stem, [before, after], 1, kinds, fps=2)
 
 
 def check_area(count: int, side: int, scale: int) -> None:
-    """Refuse pictures that, enlarged, would not fit into the memory of most machines."""
+    """Refuse pictures that, enlarged, would take minutes to write and much of a machine's memory."""
     if count * (side * scale) ** 2 > MAX_PIXELS:
-        raise UserError(f"{count:,} pictures enlarged {scale} times are too large together: choose a smaller --scale")
+        raise UserError(
+            f"{count:,} pictures enlarged {scale} times are too large together: choose fewer, or a smaller --scale"
+        )
 
 
 def _columns(count: int, least: int) -> int:

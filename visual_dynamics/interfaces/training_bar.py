@@ -41,9 +41,10 @@ def _train(
     compiled: bool,
     console: Console,
 ) -> Path:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    name, terms = TextColumn("{task.description}"), TextColumn("{task.fields[terms]}")
+    columns = (name, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), terms)
     # A transient bar leaves nothing behind: an error is one line, and comes alone where training has not begun.
-    with Progress(*columns, TextColumn("{task.fields[terms]}"), console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("preparing", total=1.0, terms="")
         begun = False
 
@@ -52,10 +53,10 @@ def _train(
             if not begun:
                 console.print_json(json.dumps((config or read_config(folder)).to_dict()))
                 begun = True
-            terms = f"loss {record['loss']:.1f}  kl {record['kl']:.1f}  error {record['squared_error']:.2f}"
-            terms += f"  {record['pairs_per_second']:.0f} pairs/s"
-            bar.update(task, completed=progress, description=f"step {record['step']:.0f}", terms=terms)
+            numbers = f"loss {record['loss']:.1f}  kl {record['kl']:.1f}  error {record['squared_error']:.2f}"
+            numbers += f"  {record['pairs_per_second']:.0f} pairs/s"
+            bar.update(task, completed=progress, description=f"step {record['step']:.0f}", terms=numbers)
             if not console.is_terminal:
-                console.print(f"step {record['step']:.0f}  {100 * progress:.0f}%  {terms}")
+                console.print(f"step {record['step']:.0f}  {100 * progress:.0f}%  {numbers}")
 
         return train(config, folder, device, processes, compiled, report)

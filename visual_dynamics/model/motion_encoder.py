@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from visual_dynamics.model.layers import conv, conv_blocks
+from visual_dynamics.model.layers import ConvBlock, conv, conv_blocks
 from visual_dynamics.model.presets import NetworkConfig
 
 
@@ -31,12 +31,18 @@ class MotionEncoder(nn.Module):
         self.motion_size = config.motion_size
         *hidden, last = config.motion_layers
         self.blocks = conv_blocks(6, tuple(hidden), config.kernel_size)
-        # The last layer stands alone. No ReLU: mean and log-variance take either sign. No batch norm: its one scale a
-        # channel would hold back 25 dimensions of z that must each be free to fall back to the prior.
-        # Small at first: training starts near the prior.
-        self.last = conv(hidden[-1].channels, last.channels, config.kernel_size, gain=0.2)
-        natural = config.latent == config.natural_latent
-        self.to_latent = nn.Identity() if natural else nn.Linear(2 * config.natural_latent, 2 * config.latent)
+        channels = hidden[-1].channels
+        self.last: nn.Module
+        self.to_latent: nn.Module
+        if config.latent == config.natural_latent:
+            # The last layer stands alone. No ReLU: mean and log-variance take either sign. No batch norm: its one scale
+            # a channel would hold back 25 dimensions of z that must each be free to fall back to the prior. Small at
+            # first: training starts near the prior.
+            self.last = conv(channels, last.channels, config.kernel_size, gain=0.2)
+            self.to_latent = nn.Identity()
+        else:
+            self.last = ConvBlock(channels, last, config.kernel_size)
+            self.to_latent = nn.Linear(2 * config.natural_latent, 2 * config.latent)  # either sign here, too
 
     def forward(self, frame: Tensor, difference: Tensor) -> Posterior:
         # frame in [-1, 1], difference scaled by the preset; both (B, 3, S, S)

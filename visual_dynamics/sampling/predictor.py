@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import Features, VisualDynamics
+from visual_dynamics.sampling.spectral import SpectralDecoder
+
+# Samples that the CPU decodes together. From 4 on a sample takes the same time; one alone takes that of a block.
+BLOCK = 4
 
 
 class Predictor:
     """Encodes an image once and moves it by any number of motion codes.
 
     S is the network's frame size. Frames are floats in [0, 1], (3, S, S), on any device; results come back on the
-    predictor's device. `batch_size` bounds the memory, not the result: every decoding runs on full batches of it.
+    predictor's device. `batch_size` bounds how many are held at once. On the CPU decoding goes on in the frequency
+    domain, always on blocks of one size: a frame is the same to the last bit, whatever the batch size and the others
+    around it. On a GPU a batch goes through the network as it is, and the last bits of float32 may depend on it.
+
+    The weights are taken as they are at the first decoding: after training on, make a new predictor.
     """
 
     def __init__(self, network: VisualDynamics, device: torch.device | str = "cpu", batch_size: int = 8) -> None:
@@ -24,6 +33,7 @@ class Predictor:
         self.batch_size = batch_size
         self._frame: Tensor | None = None
         self._features: Features = ()
+        self._spectral: SpectralDecoder | None = None
 
     @property
     def size(self) -> int:
@@ -47,8 +57,18 @@ class Predictor:
         if self._frame is None:
             raise RuntimeError("set_image comes before decode")
         for part in z.to(self.device).split(self.batch_size):
-            kernels = self.network.kernel_decoder(part)
-            yield (self._frame + self.network.decode(self._features, kernels)).clamp(0, 1)
+            differences = self._in_blocks(part) if self.device.type == "cpu" else self._at_once(part)
+            yield (self._frame + differences).clamp(0, 1)
+
+    def _at_once(self, z: Tensor) -> Tensor:
+        return self.network.decode(self._features, self.network.kernel_decoder(z))
+
+    def _in_blocks(self, z: Tensor) -> Tensor:
+        self._spectral = self._spectral or SpectralDecoder(self.network)
+        padded = F.pad(z, (0, 0, 0, -len(z) % BLOCK))
+        # Libraries may choose their order of summation by shape and by alignment: every block has memory of its own.
+        kernels = (self.network.kernel_decoder(block.clone()) for block in padded.split(BLOCK))
+        return torch.cat([self._spectral.decode(self._features, each) for each in kernels])[: len(z)]
 
     @torch.inference_mode()
     def encode(self, frame: Tensor, next_frame: Tensor) -> Posterior:

@@ -40,8 +40,11 @@ class TrainingConfig:
             raise UserError(f"unknown preset {self.preset!r}; there are {', '.join(PRESETS)}")
         if (self.steps is None) == (self.minutes is None):
             raise UserError("give a budget: either steps or minutes")
-        if (self.steps or self.minutes or 0) <= 0:
-            raise UserError(f"the budget must be positive, not {self.steps or self.minutes}")
+        budget = self.minutes if self.steps is None else self.steps
+        if budget is None or not 0 < budget < math.inf:
+            raise UserError(f"the budget must be positive, not {budget}")
+        if self.kl_warmup < 0 or self.seed < 0:
+            raise UserError("kl_warmup and seed are whole numbers from 0 up")
 
     @property
     def network(self) -> NetworkConfig:

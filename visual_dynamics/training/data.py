@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import torch
 from torch import Tensor
@@ -15,22 +16,39 @@ from visual_dynamics.errors import UserError
 
 
 def training_pairs(data: str, count: int, size: int, seed: int) -> Pairs:
-    """The generated world by its name, or a folder or zip of pairs, at size x size pixels."""
+    """The generated world by its name, or a folder or zip of pairs, at size x size pixels.
+
+    Of a folder those that its train.txt lists; all of them where it has no lists.
+    """
     if data == "shapes":
         return shapes.shapes_pairs(count, seed, "train", size=size)
     if not Path(data).exists():
         raise UserError(f"no data {data!r}: give 'shapes', or a folder or zip of N_im1 / N_im2 pairs")
-    return read_pairs(Path(data), split="train", size=size, limit=count)
+    listed = has_list(Path(data), "train")
+    if not listed and has_list(Path(data), "test"):
+        raise UserError(f"{data} has a test.txt but no train.txt, which would list the pairs to train on")
+    return read_pairs(Path(data), split="train" if listed else None, size=size, limit=count)
 
 
 def held_out_pairs(data: str, size: int, seed: int, count: int = 256) -> Pairs | None:
     """Pairs to look at while training; None where a folder names no test pairs."""
     if data == "shapes":
         return shapes.shapes_pairs(count, seed, "test", size=size)
-    try:
-        return read_pairs(Path(data), split="test", size=size, limit=count)
-    except UserError:
+    if not has_list(Path(data), "test"):
         return None
+    return read_pairs(Path(data), split="test", size=size, limit=count)
+
+
+def has_list(path: Path, split: str) -> bool:
+    """Whether a folder or zip of pairs holds SPLIT.txt."""
+    if path.is_dir():
+        return (path / f"{split}.txt").is_file()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [PurePosixPath(name) for name in archive.namelist() if not name.startswith("__MACOSX")]
+    except Exception:  # zipfile raises whatever a broken file makes it stumble over; the reader will tell
+        return False
+    return any(name.name == f"{split}.txt" for name in names)
 
 
 class ShuffledOrder:

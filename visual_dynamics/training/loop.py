@@ -135,25 +135,25 @@ def train(
     """Spend the budget of `config` in a new folder; with None, resume the run in it. Returns the weights file."""
     processes = processes or Processes()
     resume = config is None
-    with ExitStack() as stack:
-        pairs = None if config is None else pairs_of(config)  # bad data is told before a folder is made
+    config = config or read_config(folder)
+    pairs = training_pairs(config.data, config.pairs, config.network.size, config.seed)
+    held_out = held_out_pairs(config.data, config.network.size, config.seed) if processes.is_first else None
+    with ExitStack() as stack:  # bad data has been told before a folder is made
         run = stack.enter_context(RunFolder(folder, resume)) if processes.is_first else None
         processes.wait()
-        config = config or read_config(folder)
-        trainer = Trainer(config, pairs or pairs_of(config), device, processes, compiled)
+        trainer = Trainer(config, pairs, device, processes, compiled)
         step, seconds = 0, 0.0
         if resume and (folder / "state.safetensors").exists():
             step, seconds = load_state(folder / "state.safetensors", trainer.network, trainer.optimizer)
         if run:
             run.save_config(config)
             run.forget_after(step)
-        held_out = held_out_pairs(config.data, config.network.size, config.seed) if run else None
         started, logged = None, (step, seconds)
         progress = config.progress(step, seconds)
         while progress < 1:
             terms = trainer.step(step, progress)
-            if started is None:  # the first step compiles, and is not counted
-                started = time.monotonic() - seconds
+            if started is None:  # the first step compiles, and its time is not counted
+                started, logged = time.monotonic() - seconds, (step + 1, seconds)
             step, seconds, spent = step + 1, time.monotonic() - started, progress
             progress = config.progress(step, processes.agree_on(seconds) if config.minutes else 0)
             if step % config.log_every == 0 or progress >= 1:
@@ -171,10 +171,6 @@ def train(
                 save_checkpoint(run, trainer, held_out, step, seconds)
         processes.wait()
     return folder / "weights.safetensors"
-
-
-def pairs_of(config: TrainingConfig) -> Pairs:
-    return training_pairs(config.data, config.pairs, config.network.size, config.seed)
 
 
 def save_checkpoint(run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float) -> None:

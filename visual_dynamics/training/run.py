@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
+from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
 from visual_dynamics.training.config import TrainingConfig
 
 
@@ -25,19 +27,22 @@ class RunFolder:
         occupied = path.is_dir() and any(path.iterdir())
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file; a run needs a folder")
+        check_folder(path)
         if resume and not self.config_file.is_file():
             raise UserError(f"there is no run to resume in {path}")
         if occupied and not resume:
             raise UserError(f"{path} is not empty: resume the run in it (--resume) or choose another folder")
+        self._new, self._made = not resume, missing_folders(path)
+        self._lock = FileLock(path / "run.lock")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(path / "run.lock")
             self._lock.acquire(timeout=0)
         except Timeout:
             raise UserError(f"{path} is in use by another process that trains in it") from None
         except OSError as error:
+            remove_empty([folder for folder in self._made if folder.is_dir()])
             raise UserError(f"cannot use {path} as a run folder: {error.strerror or error}") from error
-        self._tensorboard = self._open_tensorboard()
+        self._tensorboard: Any = None  # opened with the first record
 
     @property
     def config_file(self) -> Path:
@@ -63,11 +68,12 @@ class RunFolder:
         try:
             with self.log_file.open("a") as file:
                 file.write(json.dumps(record) + "\n")
+            self._tensorboard = self._tensorboard or _open_tensorboard(self.path / "tensorboard")
+            if self._tensorboard is not None:
+                for name, value in record.items():
+                    self._tensorboard.add_scalar(name, value, record["step"])
         except OSError as error:
             raise UserError(f"cannot write {self.log_file}: {error.strerror or error}") from error
-        if self._tensorboard is not None:
-            for name, value in record.items():
-                self._tensorboard.add_scalar(name, value, record["step"])
 
     def forget_after(self, step: int) -> None:
         """Drop log lines past the state that is resumed from: those steps are run again."""
@@ -79,16 +85,9 @@ class RunFolder:
         """rows: floats (R, C, 3, H, W) in [0, 1], written as a grid of R x C pictures, enlarged twice."""
         grid = rows.clamp(0, 1).permute(0, 3, 1, 4, 2).flatten(0, 1).flatten(1, 2)  # (R * H, C * W, 3)
         picture = Image.fromarray((grid * 255).round().to(torch.uint8).cpu().numpy())
-        folder = self.path / "pictures"
-        folder.mkdir(exist_ok=True)
-        picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(folder / name)
-
-    def _open_tensorboard(self) -> Any:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            return None
-        return SummaryWriter(str(self.path / "tensorboard"))
+        stream = io.BytesIO()
+        picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(stream, "PNG")
+        write_atomically(self.path / "pictures" / name, stream.getvalue())
 
     def __enter__(self) -> RunFolder:
         return self
@@ -97,8 +96,15 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            with suppress(OSError):  # the log holds the same numbers
+                self._tensorboard.close()
+        never_began = error is not None and self._new and not self.log_file.exists()
+        if never_began:  # leave no trace of it
+            for file in (self.config_file, self.path / "run.lock"):
+                file.unlink(missing_ok=True)
         self._lock.release()
+        if never_began:
+            remove_empty(self._made)
 
 
 def read_config(path: Path) -> TrainingConfig:
@@ -109,6 +115,14 @@ def read_config(path: Path) -> TrainingConfig:
         raise UserError(f"there is no run to resume in {path}") from None
     except (OSError, TypeError, ValueError) as error:
         raise UserError(f"cannot read {path / 'config.json'}: {error}") from error
+
+
+def _open_tensorboard(path: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(path))
 
 
 def _step_of(line: str) -> float:

@@ -1,0 +1,86 @@
+"""The benchmark at tiny sizes: that it measures what it says, not how fast."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.conftest import seeded
+from visual_dynamics.experiments import speed
+from visual_dynamics.model.cross_convolution import by_groups
+from visual_dynamics.weights import Weights
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def result(tiny_weights_file: Path) -> dict:
+    plan = speed.Plan(
+        model=tiny_weights_file,
+        futures=7,
+        rounds=2,
+        passes=3,
+        preset="tiny",
+        batches=(1, 2),
+        repeats=2,
+        training_batch=4,
+        training_repeats=2,
+    )
+    said: list[str] = []
+    measured = speed.compute(plan, CPU, said.append)
+    assert said == ["futures of one image", "cross convolution", "training"]
+    return json.loads(json.dumps(measured))
+
+
+def test_futures_are_those_of_the_full_passes(result: dict) -> None:
+    futures = result["futures"]
+    assert futures["count"] == 7 and futures["compared"] == 6 and futures["size"] == 16
+    assert futures["largest_pixel_difference"] < 1e-4
+    assert set(futures["seconds"]) == {"predictor", "full passes"}
+    assert futures["times_faster"] == pytest.approx(
+        futures["futures_per_second"] / futures["full_passes_per_second"], rel=1e-6
+    )
+
+
+def test_every_form_at_every_batch(result: dict) -> None:
+    rows = result["cross_convolution"]
+    assert [(row["batch"], row["pass"]) for row in rows] == [
+        (1, "forward"),
+        (1, "backward"),
+        (2, "forward"),
+        (2, "backward"),
+    ]
+    for row in rows:
+        assert set(row["ratio"]) == {"groups", "shifts", "unfold", "loop"}
+        assert min(row["ratio"].values()) == 1.0
+
+
+def test_says_where_it_was_measured(result: dict) -> None:
+    assert result["training"]["pairs_per_second"] > 0
+    assert {"commit", "device", "torch", "python", "threads", "date", "seconds"} <= set(result)
+
+
+def test_table_names_all_of_it(result: dict) -> None:
+    text = speed.table(result)
+    assert "7 futures of one image" in text and "forward, batch 2" in text and "Training (tiny, batch 4" in text
+
+
+@pytest.mark.parametrize("form", [speed.by_unfold, speed.by_loop])
+def test_other_forms_of_the_cross_convolution_are_right(form: speed.Form) -> None:
+    maps, kernels = seeded(3, 4, 8, 8), seeded(3, 4, 5, 5, seed=1)
+    torch.testing.assert_close(form(maps, kernels), by_groups(maps, kernels))
+
+
+def test_full_pass_is_the_network(tiny_weights: Weights) -> None:
+    network, frame, z = tiny_weights.network.eval(), torch.rand(1, 3, 16, 16), seeded(1, 200)
+    with torch.no_grad():
+        difference = network.decode(network.encode_image(frame), network.kernel_decoder(z))
+        torch.testing.assert_close(speed.full_pass(network, frame, z), (frame + difference).clamp(0, 1))
+
+
+def test_plans() -> None:
+    plan = speed.plan_for(CPU, quick=False)
+    assert plan.rounds * plan.passes == plan.futures == 64
+    assert speed.plan_for(CPU, quick=True).batches == (1, 8)
+    assert speed.plan_for(torch.device("cuda"), quick=False).training_batch == 256

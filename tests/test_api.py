@@ -1,0 +1,209 @@
+"""The public Python API, as the design fixes it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import visual_dynamics as vd
+from visual_dynamics.api import PART
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_weights_file: Path) -> vd.Model:
+    return vd.load(str(tiny_weights_file))
+
+
+def scene(height: int = 16, width: int = 16, shift: int = 0) -> np.ndarray:
+    frame = np.full((height, width, 3), 40, np.uint8)
+    frame[height // 4 : height // 2, width // 4 + shift : width // 2 + shift] = (220, 60, 90)
+    return frame
+
+
+def test_the_five_verbs_on_the_shipped_model() -> None:
+    model = vd.load("shapes")
+    image, before, after = scene(64, 64), scene(64, 64), scene(64, 64, shift=3)
+    frames = model.sample(image, n=2, seed=0)
+    assert frames.dtype == np.uint8 and frames.shape == (2, 64, 64, 3)
+    motion = model.encode(before, after)
+    assert motion.mean.shape == motion.variance.shape == (3200,)
+    frame = model.apply(image, motion)
+    assert frame.dtype == np.uint8 and frame.shape == (64, 64, 3)
+    video = model.extrapolate(image, steps=2, seed=0)
+    assert video.dtype == np.uint8 and video.shape == (3, 64, 64, 3)
+    np.testing.assert_array_equal(video[0], image)
+
+
+def test_defaults(model: vd.Model) -> None:
+    frames, video = model.sample(scene()), model.extrapolate(scene())
+    assert frames.shape == (8, 16, 16, 3) and video.shape == (9, 16, 16, 3)
+    np.testing.assert_array_equal(frames, model.sample(scene(), n=8, seed=0))
+    np.testing.assert_array_equal(video, model.extrapolate(scene(), steps=8, seed=0))
+
+
+def test_paths_pillow_images_and_arrays_are_the_same_picture(model: vd.Model, tmp_path: Path) -> None:
+    image = Image.fromarray(scene(16, 12))
+    image.save(tmp_path / "scene.png")
+    sources: list[Any] = [tmp_path / "scene.png", str(tmp_path / "scene.png"), image, scene(16, 12)]
+    results = [model.sample(source, n=2) for source in sources]
+    assert results[0].shape == (2, 16, 12, 3)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    motions = [model.encode(source, source) for source in sources]
+    assert all(np.array_equal(motion.mean, motions[0].mean) for motion in motions)
+    for verb in (lambda source: model.apply(source, motions[0]), lambda source: model.extrapolate(source, steps=1)):
+        first, *others = [verb(source) for source in sources]
+        assert all(np.array_equal(other, first) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("given", "result"), [((40, 60), (11, 16)), ((600, 200), (16, 5)), ((2, 900), (1, 16)), ((3, 3), (16, 16))]
+)
+def test_results_keep_the_aspect_ratio(model: vd.Model, given: tuple[int, int], result: tuple[int, int]) -> None:
+    image = np.full((*given, 3), 90, np.uint8)
+    assert model.sample(image, n=1).shape[1:3] == result
+    assert model.picture(image).shape[:2] == result
+
+
+def test_a_motion_is_a_normal_distribution(model: vd.Model) -> None:
+    motion = model.encode(scene(), scene(shift=1))
+    latent = model.predictor.network.config.latent
+    for numbers in (motion.mean, motion.variance):
+        assert isinstance(numbers, np.ndarray) and numbers.dtype == np.float32 and numbers.shape == (latent,)
+        assert np.isfinite(numbers).all()
+    assert (motion.variance > 0).all()
+    assert not np.array_equal(motion.mean, model.encode(scene(), scene()).mean)
+
+
+def test_a_motion_may_be_made_by_hand(model: vd.Model) -> None:
+    motion = model.encode(scene(), scene(shift=1))
+    same = vd.Motion(motion.mean.astype(np.float64), motion.variance)
+    np.testing.assert_array_equal(model.apply(scene(), same), model.apply(scene(), motion))
+
+
+@pytest.mark.parametrize("source", ["posteriors", "prior"])
+def test_a_sample_does_not_depend_on_how_many_there_are(model: vd.Model, source: Any) -> None:
+    many = model.sample(scene(), n=8, seed=4, source=source)
+    np.testing.assert_array_equal(model.sample(scene(), n=3, seed=4, source=source), many[:3])
+    assert len(np.unique(many.reshape(8, -1), axis=0)) > 1
+
+
+def test_more_samples_than_are_held_at_a_time(model: vd.Model) -> None:
+    many = model.sample(scene(), n=PART + 3, seed=1)
+    assert many.shape == (PART + 3, 16, 16, 3)
+    np.testing.assert_array_equal(model.sample(scene(), n=PART, seed=1), many[:PART])
+    assert not np.array_equal(many[PART:], many[:3])
+
+
+def test_seeds(model: vd.Model) -> None:
+    one = model.sample(scene(), n=4, seed=1)
+    np.testing.assert_array_equal(model.sample(scene(), n=4, seed=1), one)
+    assert not np.array_equal(model.sample(scene(), n=4, seed=2), one)
+    assert not np.array_equal(model.extrapolate(scene(), seed=1), model.extrapolate(scene(), seed=2))
+
+
+def test_numpy_s_whole_numbers_are_whole_numbers(model: vd.Model) -> None:
+    frames = model.sample(scene(), n=np.int64(2), seed=np.uint8(3))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(frames, model.sample(scene(), n=2, seed=3))
+
+
+def test_nothing_global_changes(model: vd.Model) -> None:
+    image = scene()
+    torch.manual_seed(7)
+    np.random.seed(7)
+    state, old = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index, union-attr]
+    model.sample(image, n=2)
+    model.extrapolate(image, steps=1)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert np.array_equal(np.random.get_state()[1], old)  # type: ignore[index]
+    np.testing.assert_array_equal(image, scene())
+
+
+@pytest.mark.parametrize("n", [0, -3, 10**9, 2.0, "8", None])
+def test_wrong_counts(model: vd.Model, n: Any) -> None:
+    with pytest.raises(vd.UserError, match=r"n must be a whole number from 1 to 100,000, not"):
+        model.sample(scene(), n=n)
+    with pytest.raises(vd.UserError, match=r"steps must be a whole number from 1 to 1,000, not"):
+        model.extrapolate(scene(), steps=n)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, 2**63, "0", None])
+def test_wrong_seeds(model: vd.Model, seed: Any) -> None:
+    for verb in (model.sample, model.extrapolate):
+        with pytest.raises(vd.UserError, match="seed must be a whole number"):
+            verb(scene(), seed=seed)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros((16, 16, 3), np.float32),
+        np.zeros((16, 16, 3), np.int64),
+        np.zeros((16, 16, 2), np.uint8),
+        np.zeros((1, 16, 16, 3), np.uint8),
+        np.zeros((0, 16, 3), np.uint8),
+        np.zeros((1, 1, 3), np.uint8),
+        Path("/nowhere/at/all.png"),
+        b"bytes",
+        None,
+    ],
+    ids=lambda image: f"{getattr(image, 'dtype', image)}{getattr(image, 'shape', '')}",
+)
+def test_wrong_images(model: vd.Model, image: Any) -> None:
+    motion = model.encode(scene(), scene())
+    for verb in (
+        lambda: model.sample(image),
+        lambda: model.encode(image, scene()),
+        lambda: model.encode(scene(), image),
+        lambda: model.apply(image, motion),
+        lambda: model.extrapolate(image),
+    ):
+        with pytest.raises(vd.UserError, match="cannot read") as told:
+            verb()
+        assert "\n" not in str(told.value)
+
+
+def test_a_pair_of_two_sizes(model: vd.Model) -> None:
+    with pytest.raises(vd.UserError, match="the frames of a pair differ in size: 16x16 and 20x18"):
+        model.encode(scene(), scene(18, 20))
+
+
+def test_a_motion_of_another_model(model: vd.Model) -> None:
+    for mean in (np.zeros(7, np.float32), np.full(model.predictor.network.config.latent, np.nan, np.float32)):
+        with pytest.raises(vd.UserError, match="does not belong to this model"):
+            model.apply(scene(), vd.Motion(mean, np.ones_like(mean)))
+
+
+def test_an_unknown_source(model: vd.Model) -> None:
+    for verb in (model.sample, model.extrapolate):
+        with pytest.raises(vd.UserError, match="no latent source 'dreams'; there are posteriors, prior"):
+            verb(scene(), source="dreams")  # type: ignore[arg-type]
+
+
+def test_models_and_devices_that_do_not_exist(tiny_weights_file: Path) -> None:
+    with pytest.raises(vd.UserError, match=r"no model 'spahes': shipped models are .*shapes"):
+        vd.load("spahes")
+    with pytest.raises(vd.UserError, match="cannot use device 'warp': there is no such kind of device"):
+        vd.load(tiny_weights_file, device="warp")
+    assert vd.load(tiny_weights_file, device="auto").size == 16
+
+
+def test_what_the_package_shows() -> None:
+    assert sorted(vd.__all__) == ["Model", "Motion", "UserError", "load"]
+    for name in vd.__all__:
+        assert getattr(vd, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        vd.lode  # noqa: B018
+
+
+def test_importing_the_package_is_instant() -> None:
+    code = "import sys, visual_dynamics; print([m for m in ('torch', 'numpy', 'PIL') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
