@@ -35,7 +35,7 @@ def assert_equals_the_network(config: NetworkConfig) -> None:
     network = trained(config)
     features = features_of(config)
     with torch.inference_mode():
-        kernels = network.kernel_decoder(seeded(1, config.latent))
+        kernels = network.kernel_decoder(seeded(2, config.latent))
         expected = network.decode(features, kernels)
         given = SpectralDecoder(network).decode(features, kernels)
     assert expected.std() > 0.01
@@ -88,6 +88,18 @@ def test_transforms_and_their_inverses(window: int) -> None:
     torch.testing.assert_close(torch.view_as_complex(frequencies.view(half, window, 2)), expected)
     back = from_rows @ (from_columns @ frequencies).view(half * 2, -1)
     torch.testing.assert_close(back, x[:5, :5])
+
+
+def test_memory_that_is_used_again_does_not_change_what_was_given() -> None:
+    network, features = trained(TINY), features_of(TINY)
+    decoder = SpectralDecoder(network)
+    with torch.inference_mode():
+        few, many = (network.kernel_decoder(seeded(count, TINY.latent, seed=count)) for count in (1, 3))
+        first = decoder.decode(features, few)
+        kept = first.clone()
+        decoder.decode(features, many)
+        assert torch.equal(first, kept)
+        assert torch.equal(decoder.decode(features, few), kept)
 
 
 def test_memory_is_what_the_documentation_says() -> None:

@@ -1,7 +1,7 @@
 """How fast it is: futures of one image, the cross convolution, training.
 
 Command  visual-dynamics bench [--device cuda] [--quick]
-Cost     about two minutes on two CPU cores; with --quick, half a minute
+Cost     about a minute on two CPU cores; with --quick, a third of it
 
 Protocol: what is compared runs in turns in one process on the same threads, so that whatever else the machine does hits
 all of it alike. Of each, the shortest and the median of the repeats are kept; ratios are those of the shortest. The

@@ -257,7 +257,7 @@ def models() -> None:
 def bench(
     out: OutOption = OUT / "bench",
     device: DeviceOption = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Half a minute of it.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats and sizes.")] = False,
 ) -> None:
     """Measure speed: futures of one image, the cross convolution, training."""
     import json

@@ -21,8 +21,8 @@ from torch.nn.utils import fuse_conv_bn_eval
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import Features, VisualDynamics
 
-# Most pixels of a tile's side. Larger tiles take fewer products a pixel, but more weights to read for every sample:
-# tiles of 13 to 22 are about equally fast, tiles of 64 (350 MB of weights) several times slower.
+# Most pixels of a tile's side. Larger tiles take fewer products a pixel, but more weights, to be read for every block:
+# tiles of 13 to 22 are about equally fast; one tile of 64 is slower, and takes 350 MB.
 TILE = 16
 
 
@@ -30,7 +30,7 @@ class SpectralDecoder:
     """(d) and (e) of a network on the CPU, in evaluation mode, with its weights as they are now.
 
     The transformed weights take 8 times the memory of the 9x9 layer, 41 MB for the paper's network and 51 MB for the
-    one of 128x128, and a quarter of a second to make; results on the way take 15 MB and 62 MB a sample.
+    one of 128x128, and a quarter of a second to make; results on the way take 15 MB and 66 MB a sample.
 
     B samples, S size of the frame, P size of a tile, G = P + 8 of a window, N tiles, H = G // 2 + 1 vertical
     frequencies (rows are real numbers), C = 128 maps in, O = 128 maps out; a 2 in a shape is real and imaginary part.
