@@ -1,0 +1,214 @@
+"""Every mistake is one line and changes nothing."""
+
+import io
+import json
+import os
+import pickle
+import re
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from tests.interfaces.cli.conftest import (
+    PROGRAM,
+    ROOT,
+    TINY_RUN,
+    Refused,
+    Run,
+)
+from visual_dynamics.interfaces.cli import main
+
+
+def crafted_png(width: int, height: int) -> bytes:
+    """A few bytes that promise a picture of any size."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(10))) + chunk(b"IEND", b"")
+    )
+
+
+def test_pictures_that_cannot_be_read(refused: Refused, tiny: list[str], place: Path) -> None:
+    good = (place / "picture.png").read_bytes()
+    (place / "empty.png").touch()
+    (place / "cut.png").write_bytes(good[: len(good) // 2])
+    (place / "text.png").write_text("this is not a picture\n" * 100)
+    (place / "huge.png").write_bytes(crafted_png(20_000, 20_000))
+    (place / "short.png").write_bytes(crafted_png(200, 200))
+    Image.new("RGB", (1, 1)).save("dot.png")
+    reasons = {
+        "nowhere.png": "there is no such file",
+        "empty.png": "the file is empty",
+        "cut.png": "it is (truncated|damaged)",
+        "text.png": "it is not a readable PNG",
+        "huge.png": "the picture is too large",
+        "short.png": "it is (truncated|damaged)",
+        "dot.png": "1 x 1 pixels is too small",
+        ".": "it is a folder",
+        "two\nlines.png": "there is no such file",
+    }
+    for name, reason in reasons.items():
+        assert re.search(f"cannot read .*: {reason}", refused("sample", name, *tiny, "--out", "new")), name
+        refused("extrapolate", name, *tiny, "--out", "new")
+        for given in ([name, "after.png", "after.png"], ["picture.png", name, "after.png"]):
+            refused("analogy", *given, *tiny, "--out", "new")
+        refused("analogy", "picture.png", "after.png", name, *tiny, "--out", "new")
+
+
+def test_a_pair_of_two_sizes(refused: Refused, tiny: list[str]) -> None:
+    Image.new("RGB", (40, 40)).save("square.png")
+    told = refused("analogy", "picture.png", "square.png", "picture.png", *tiny, "--out", "new")
+    assert "differ in size: 30x20 and 40x40" in told
+
+
+def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weights_file: Path) -> None:
+    good = tiny_weights_file.read_bytes()
+    with safe_open(tiny_weights_file, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+    newer = metadata | {"format": json.dumps({"name": "visual-dynamics", "version": 9})}
+    save_file(tensors, place / "newer.safetensors", newer)
+    save_file({"weight": torch.zeros(3)}, place / "foreign.safetensors")
+    tensors.popitem()
+    save_file(tensors, place / "part.safetensors", metadata)
+    (place / "cut.safetensors").write_bytes(good[: len(good) // 2])
+    (place / "empty.safetensors").touch()
+    (place / "pickle.safetensors").write_bytes(pickle.dumps({"weight": [1, 2]}))
+    stream = io.BytesIO()
+    torch.save({"weight": torch.zeros(3)}, stream)
+    (place / "torch.pt").write_bytes(stream.getvalue())
+    reasons = {
+        "newer.safetensors": "has format version 9; this program reads version 1",
+        "foreign.safetensors": "but not a visual-dynamics model",
+        "part.safetensors": "does not hold a whole",
+        "cut.safetensors": "is not a complete safetensors file",
+        "empty.safetensors": "is not a complete safetensors file",
+        "pickle.safetensors": "is not a complete safetensors file",
+        "torch.pt": "is not a complete safetensors file",
+        ".": "is a folder; a model is a .safetensors file",
+        "nowhere.safetensors": "no model 'nowhere.safetensors': shipped models are shapes",
+        "spahes": "no model 'spahes': shipped models are shapes",
+        "x" * 5000: "File name too long",
+    }
+    for name, reason in reasons.items():
+        assert reason in refused("sample", "picture.png", "--model", name, "--out", "new")
+    refused("analogy", "picture.png", "after.png", "picture.png", "--model", "spahes", "--out", "new")
+    refused("extrapolate", "picture.png", "--model", "spahes", "--out", "new")
+    refused("demo", "--model", "spahes", "--out", "new")
+    refused("reproduce", "shapes", "--model", "spahes", "--out", "new")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("sample", "Missing argument 'IMAGE'; see visual-dynamics sample --help"),
+        ("analogy picture.png", "Missing argument"),
+        ("sample picture.png other.png", "other.png"),
+        ("sample picture.png -n 0", "'-n'"),
+        ("sample picture.png -n -3", "'-n'"),
+        ("sample picture.png -n 1000000000", "1000"),
+        ("sample picture.png -n abc", "integer"),
+        ("sample picture.png -n 2.5", "'-n'"),
+        ("sample picture.png --seed -1", "--seed"),
+        ("sample picture.png --seed 99999999999999999999999", "--seed"),
+        ("sample picture.png --scale 0", "--scale"),
+        ("sample picture.png --scale 99", "--scale"),
+        ("sample picture.png --clip avi", "'avi' is not one of 'gif'"),
+        ("sample picture.png --source dreams", "'dreams' is not one of"),
+        ("sample picture.png --device warp", "cannot use device 'warp'"),
+        ("sample picture.png --device meta", "cannot use device 'meta'"),
+        ("sample picture.png --frobnicate", "No such option: --frobnicate"),
+        ("sample picture.png --out", "--out"),
+        ("sample picture.png --out picture.png", "picture.png is a file; results need a folder"),
+        ("sample picture.png --out picture.png/below/it", "picture.png is a file; results need a folder"),
+        ("sample picture.png --out .", "is not empty: give --overwrite"),
+        (f"sample picture.png --out {'x' * 300}", "File name too long"),
+        ("sample picture.png --out /proc/nothing", "/proc/nothing"),
+        ("extrapolate picture.png --steps 0", "--steps"),
+        ("sample picture.png -n 1000 --scale 16", "choose fewer, or a smaller --scale"),
+        ("extrapolate picture.png --steps 1000 --scale 16", "choose fewer, or a smaller --scale"),
+        ("extrapolate picture.png --out .", "is not empty"),
+        ("analogy picture.png after.png picture.png --out .", "is not empty"),
+        ("demo --out .", "is not empty"),
+        ("demo --seed -1 --out new", "--seed"),
+        ("reproduce poems", "no experiment 'poems'; there are shapes"),
+        ("reproduce shapes --samples 0", "samples must be positive"),
+        ("reproduce shapes --out picture.png/below", "is a file"),
+        ("bench --quick --out picture.png/below", "is a file"),
+        ("reproduce shapes --pairs nowhere", "no such folder or zip: nowhere"),
+        ("reproduce shapes", "makes frames of 16 pixels"),
+        ("smaple picture.png", "No such command 'smaple'"),
+        ("--frobnicate", "No such option"),
+    ],
+)
+def test_mistakes(refused: Refused, tiny: list[str], arguments: str, words: str) -> None:
+    words_given = arguments.split()
+    model = tiny if words_given[0] in ("sample", "analogy", "extrapolate", "demo", "reproduce") else []
+    assert words in refused(*words_given[:1], *model, *words_given[1:])
+
+
+def test_a_folder_in_the_place_of_a_result(refused: Refused, tiny: list[str], place: Path) -> None:
+    (place / "out" / "input.png").mkdir(parents=True)
+    assert "input.png" in refused("sample", "picture.png", *tiny, "-n", 1, "--out", "out", "--overwrite")
+
+
+def test_a_folder_without_the_right_to_write(
+    refused: Refused, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "locked").mkdir(mode=0o555)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")  # tests may run as root
+    assert "locked: permission denied" in refused("sample", "picture.png", *tiny, "--out", "locked/new")
+    assert "locked: permission denied" in refused("train", "locked/run", *TINY_RUN)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (OSError(5, "Input/output error"), 2, "error: [Errno 5] Input/output error\n"),
+        (MemoryError(), 2, "error: there is not enough memory for this\n"),
+        (torch.OutOfMemoryError("CUDA out of memory.\nTried to"), 2, "error: there is not enough memory for this\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_happens_on_the_way(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("visual_dynamics.api.load", fail)
+    assert run("sample", "picture.png", "--out", "new") == (code, "", line)
+    assert not Path("new").exists()
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("visual_dynamics.api.load", fail)
+    with pytest.raises(KeyError):
+        main(["sample", "picture.png"])
+
+
+@pytest.mark.parametrize("arguments", ["--help", "models"])
+def test_a_reader_that_leaves_early(arguments: str) -> None:
+    """As in `visual-dynamics models | head -0`: the pipe is closed before anything is written into it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*PROGRAM, arguments], env=environment, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert done.stderr == "" and done.returncode in (0, 1)

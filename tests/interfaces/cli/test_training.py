@@ -1,0 +1,194 @@
+"""Training from the command line, and full disks."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.interfaces.cli.conftest import (
+    PROGRAM,
+    ROOT,
+    TINY_RUN,
+    Refused,
+    Run,
+    listing,
+    one_line,
+    subprogram,
+)
+from visual_dynamics.data.pair import Pairs
+from visual_dynamics.weights import load_weights
+
+
+@pytest.fixture
+def pairs_folder(tiny_pairs: Pairs, place: Path) -> Path:
+    folder = place / "pairs"
+    folder.mkdir()
+    for number in range(12):
+        for which, frames in (("1", tiny_pairs.frames), ("2", tiny_pairs.next_frames)):
+            Image.fromarray(frames[number].permute(1, 2, 0).numpy()).save(folder / f"{number}_im{which}.png")
+    return folder
+
+
+def zipped(folder: Path) -> Path:
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, f"inside/{file.name}")
+    return path
+
+
+def steps_of(folder: str) -> list[int]:
+    records = [json.loads(line) for line in (Path(folder) / "log.jsonl").read_text().splitlines()]
+    return [record["step"] for record in records if "loss" in record]
+
+
+def test_train_sample_and_resume(run: Run) -> None:
+    answer = run("train", "a run", *TINY_RUN, "--steps", 4)
+    assert answer.code == 0 and answer.out == ""
+    assert '"preset": "tiny"' in answer.err and "step 4  100%  loss" in answer.err
+    assert answer.err.endswith("weights in a run/weights.safetensors\n")
+    assert steps_of("a run") == [2, 4]
+    assert run("sample", "picture.png", "--model", "a run/weights.safetensors", "-n", 1, "--out", "o").code == 0
+
+    config = json.loads(Path("a run/config.json").read_text()) | {"steps": 8}
+    Path("a run/config.json").write_text(json.dumps(config))
+    assert run("train", "a run", "--resume", "--device", "cpu").code == 0
+    assert steps_of("a run") == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+@pytest.mark.parametrize("lists", [True, False], ids=["lists", "no lists"])
+def test_train_on_a_folder_or_zip_of_pairs(run: Run, pairs_folder: Path, kind: str, lists: bool) -> None:
+    if lists:
+        (pairs_folder / "train.txt").write_text("0 1 2 3 4 5 6 7\n")
+        (pairs_folder / "test.txt").write_text("8\n9\n10\n")
+    data = zipped(pairs_folder) if kind == "zip" else pairs_folder
+    answer = run("train", "run", *TINY_RUN, "--steps", 2, "--data", data)
+    assert answer.code == 0, answer.err
+    assert len(load_weights(Path("run/weights.safetensors")).posteriors) == (8 if lists else 12)
+    assert Path("run/pictures").exists() == lists  # held-out pairs to look at
+
+
+def test_data_that_cannot_be_trained_on(refused: Refused, pairs_folder: Path, place: Path) -> None:
+    def told(data: object) -> str:
+        return refused("train", "run", *TINY_RUN, "--data", data)
+
+    (place / "empty").mkdir()
+    (place / "broken.zip").write_bytes(zipped(pairs_folder).read_bytes()[:700])
+    assert "no N_im1/N_im2 pairs in" in told("empty")
+    assert "no N_im1/N_im2 pairs in" in told(place)
+    assert "no data 'nowhere'" in told("nowhere")
+    assert "neither a folder nor a readable zip" in told("broken.zip")
+    assert "neither a folder nor a readable zip" in told("picture.png")
+    (pairs_folder / "test.txt").write_text("3")
+    assert "no train.txt" in told(pairs_folder)
+    (pairs_folder / "train.txt").write_text("0 99")
+    assert "lists 99, but there is no 99_im1" in told(zipped(pairs_folder))
+    (pairs_folder / "train.txt").write_text("0 1")
+    (pairs_folder / "1_im2.png").unlink()
+    assert "no partner 1_im2" in told(pairs_folder)
+    (pairs_folder / "1_im2.png").write_bytes(b"\x89PNG, they say")
+    assert "not a readable image" in told(pairs_folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--steps", 0], "--steps"),
+        (["--steps", 3, "--minutes", 1], "either steps or minutes"),
+        (["--minutes", "nan"], "--minutes"),
+        (["--minutes", -1], "--minutes"),
+        (["--batch", 0], "batch must be positive"),
+        (["--pairs", -5], "pairs must be positive"),
+        (["--sigma", "nan"], "sigma must be positive"),
+        (["--learning-rate", "inf"], "learning_rate must be positive"),
+        (["--kl-warmup", -1], "--kl-warmup"),
+        (["--seed", -1], "--seed"),
+        (["--preset", "huge"], "unknown preset 'huge'; there are paper"),
+        (["--device", "warp"], "cannot use device 'warp'"),
+        (["--pairs", 10**13], "memory"),
+    ],
+    ids=str,
+)
+def test_training_options_that_make_no_sense(refused: Refused, options: list[object], words: str) -> None:
+    assert words in refused("train", "deep/run", *TINY_RUN, *options)
+
+
+def test_a_run_that_never_began_leaves_nothing(run: Run, place: Path) -> None:
+    (place / "empty").mkdir()
+    for folder in ("deep/run", "empty"):
+        assert "not enough memory" in one_line(run("train", folder, *TINY_RUN, "--batch", 10**13))
+    assert sorted(listing(place)) == [".", "after.png", "empty", "picture.png"]
+
+
+def test_run_folders_that_cannot_be_used(refused: Refused, run: Run, place: Path) -> None:
+    (place / "empty").mkdir()
+    (place / "note.txt").write_text("mine")
+    assert "there is no run to resume in" in refused("train", "nowhere", "--resume")
+    assert "there is no run to resume in" in refused("train", "empty", "--resume")
+    assert "is a file" in refused("train", "note.txt", *TINY_RUN)
+    assert "is a file" in refused("train", "note.txt/below/run", *TINY_RUN)
+    assert "is not empty" in refused("train", ".", *TINY_RUN)
+    assert run("train", "run", *TINY_RUN, "--steps", 2).code == 0
+    assert "is not empty: resume the run in it (--resume)" in refused("train", "run", *TINY_RUN)
+    state = place / "run" / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:3000])
+    assert "cannot resume from" in refused("train", "run", "--resume", "--device", "cpu")
+    (place / "run" / "config.json").write_text("{}}")
+    assert "cannot read run/config.json" in refused("train", "run", "--resume")
+
+
+def test_a_run_folder_in_use(refused: Refused, place: Path) -> None:
+    """While another process trains in it, and after that process was interrupted."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [*PROGRAM, "train", "run", *TINY_RUN, "--steps", "1000000", "--log-every", "1000000"]
+    command += ["--checkpoint-every", "1000000"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as other:
+        try:
+            deadline = time.monotonic() + 60
+            while not (place / "run" / "config.json").exists():
+                assert time.monotonic() < deadline and other.poll() is None
+                time.sleep(0.05)
+            time.sleep(0.2)
+            assert "is in use by another process" in refused("train", "run", "--resume", "--device", "cpu")
+            assert "is not empty" in refused("train", "run", *TINY_RUN)
+        finally:
+            other.send_signal(signal.SIGINT)
+        _, err = other.communicate(timeout=60)
+    assert (other.returncode, err) == (130, "error: interrupted\n")
+
+
+# --- a full disk ---
+
+
+def test_a_full_disk_while_results_are_saved(place: Path, tiny: list[str]) -> None:
+    (place / "old").mkdir()
+    (place / "old" / "input.png").write_bytes(b"old")
+    for out in ("new/results", "old"):
+        before = listing(place)
+        answer = subprogram("sample", "picture.png", *tiny, "--out", out, "--overwrite", limit=2000)
+        assert re.search(rf"cannot write {out}/\S+: File too large; nothing was changed", one_line(answer))
+        after = listing(place)
+        assert {name: entry[0] for name, entry in after.items()} == {name: entry[0] for name, entry in before.items()}
+        assert (place / "old" / "input.png").read_bytes() == b"old"
+
+
+def test_a_full_disk_while_a_checkpoint_is_saved(run: Run, place: Path) -> None:
+    assert run("train", "run", *TINY_RUN, "--steps", 4).code == 0
+    config = json.loads(Path("run/config.json").read_text()) | {"steps": 8}
+    Path("run/config.json").write_text(json.dumps(config))
+    kept = {name: (place / "run" / name).read_bytes() for name in ("state.safetensors", "weights.safetensors")}
+    answer = subprogram("train", "run", "--resume", "--device", "cpu", limit=50_000)
+    assert answer.code == 2 and "Traceback" not in answer.err
+    assert answer.err.splitlines()[-1].startswith("error: cannot write run/state.safetensors: File too large")
+    assert {name: (place / "run" / name).read_bytes() for name in kept} == kept
+    assert not list(place.rglob("*.part"))
+    assert run("train", "run", "--resume", "--device", "cpu").code == 0
+    assert steps_of("run") == [2, 4, 6, 8]

@@ -1,0 +1,152 @@
+"""What the verbs of the command line do."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tests.interfaces.cli.conftest import (
+    ROOT,
+    Answer,
+    Run,
+    names,
+    picture,
+    subprogram,
+)
+from visual_dynamics.catalogue import shipped_models
+
+
+def test_sample_writes_the_input_futures_a_grid_and_a_clip(run: Run, tiny: list[str]) -> None:
+    answer = run("sample", "picture.png", *tiny, "-n", 3, "--out", "deep/results")
+    assert answer == (0, "3 futures of picture.png in deep/results: see futures.png\n", "")
+    futures = [f"future_{k:03d}.png" for k in range(3)]
+    assert names("deep/results") == sorted(["input.png", "futures.png", "futures.gif", *futures])
+    for name in ("input.png", *futures):
+        assert picture(f"deep/results/{name}").shape == (11, 16, 3)  # 20 x 30 with the longer side 16
+    assert picture("deep/results/futures.png").shape == (4 + 33 + 16 + 4, 4 + 4 * (48 + 4), 3)
+    with Image.open("deep/results/futures.gif") as clip:
+        assert clip.n_frames == 2 and clip.size == (4 + 3 * 52, 4 + 33 + 4)
+
+
+def test_the_same_seed_gives_the_same_bytes(run: Run, tiny: list[str]) -> None:
+    for out, seed in (("one", 5), ("two", 5), ("three", 6)):
+        assert run("sample", "picture.png", *tiny, "-n", 2, "--seed", seed, "--out", out).code == 0
+    one, two, three = (
+        {name: (Path(out) / name).read_bytes() for name in names(out)} for out in ("one", "two", "three")
+    )
+    assert one == two != three
+
+
+def test_sources_of_z_differ(run: Run, tiny: list[str]) -> None:
+    for source in ("posteriors", "prior"):
+        assert run("sample", "picture.png", *tiny, "-n", 1, "--source", source, "--out", source).code == 0
+    assert not np.array_equal(picture("prior/future_000.png"), picture("posteriors/future_000.png"))
+
+
+def test_analogy(run: Run, tiny: list[str]) -> None:
+    Image.new("RGB", (8, 24), "green").save("tall.png")
+    answer = run("analogy", "picture.png", "after.png", "tall.png", *tiny, "--out", "moved", "--scale", 1)
+    assert answer.code == 0 and answer.err == ""
+    assert names("moved") == ["analogy.gif", "analogy.png", "result.png"]
+    assert picture("moved/result.png").shape == (16, 5, 3)
+
+
+def test_extrapolate(run: Run, tiny: list[str]) -> None:
+    assert run("extrapolate", "picture.png", *tiny, "--steps", 3, "--out", "clip").code == 0
+    assert names("clip") == ["clip.gif", "clip.png", *(f"frame_{k:03d}.png" for k in range(4))]
+    assert not np.array_equal(picture("clip/frame_003.png"), picture("clip/frame_000.png"))
+
+
+def test_every_kind_of_clip_can_be_read_back(run: Run, tiny: list[str]) -> None:
+    import av
+
+    kinds = ["gif", "webp", "apng", "mp4"]
+    options = [word for kind in [*kinds, "gif"] for word in ("--clip", kind)]
+    assert run("extrapolate", "picture.png", *tiny, "--steps", 2, "--out", "clips", *options).code == 0
+    for kind in kinds[:3]:
+        with Image.open(f"clips/clip.{kind}") as clip:
+            assert clip.n_frames == 3 and clip.size == (48, 33), kind
+    with av.open("clips/clip.mp4") as container:
+        assert len(list(container.decode(video=0))) == 3
+
+
+def test_pictures_of_every_kind(run: Run, tiny: list[str], place: Path) -> None:
+    rgb = Image.open("picture.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    rgb.convert("RGBA").save("rgba.png")
+    rgb.convert("L").save("grey.png")
+    rgb.convert("P").save("palette.png")
+    rgb.convert("LA").save("grey_alpha.png")
+    rgb.convert("1").save("bits.png")
+    rgb.save("frame.gif")
+    rgb.save("photo with space.JPG")
+    rgb.convert("CMYK").save("print.jpg")
+    rgb.save("turned.jpg", exif=turned)
+    Image.fromarray(np.full((20, 30), 40_000, np.uint16)).save("deep.png")
+    for path in sorted(place.glob("*.*")):
+        answer = run("sample", path.name, *tiny, "-n", 1, "--out", f"of {path.name}")
+        assert answer.code == 0 and answer.err == "", path
+        shape = (16, 11, 3) if path.name == "turned.jpg" else (11, 16, 3)
+        assert picture(f"of {path.name}/future_000.png").shape == shape, path
+    np.testing.assert_array_equal(picture("of rgba.png/input.png"), picture("of picture.png/input.png"))
+    assert picture("of deep.png/input.png")[0, 0, 0] == round(40_000 / 257)
+
+
+def test_many_futures_make_a_square(run: Run, tiny: list[str]) -> None:
+    assert run("sample", "picture.png", *tiny, "-n", 300, "--scale", 1, "--out", "many").code == 0
+    assert len(names("many")) == 303
+    height, width = picture("many/futures.png").shape[:2]
+    assert width == 4 + 18 * 20 and height < 2.5 * width
+
+
+def test_overwrite_keeps_what_is_not_its_own(run: Run, tiny: list[str]) -> None:
+    Path("out").mkdir()
+    Path("out/note.txt").write_text("mine")
+    Path("out/input.png").write_text("old")
+    assert run("sample", "picture.png", *tiny, "-n", 1, "--out", "out", "--overwrite").code == 0
+    assert Path("out/note.txt").read_text() == "mine"
+    assert picture("out/input.png").shape == (11, 16, 3)
+
+
+def test_models_lists_what_is_shipped(run: Run) -> None:
+    answer = run("models")
+    assert answer.code == 0 and answer.err == ""
+    assert [line.split()[0] for line in answer.out.splitlines()] == shipped_models()
+
+
+def test_reproduce_lists_what_it_can(run: Run) -> None:
+    assert run("reproduce", "--list").out.startswith("shapes ")
+
+
+def test_help_and_version(run: Run) -> None:
+    top = run("--help")
+    assert top.code == 0 and run() == top
+    for verb in ("sample", "analogy", "extrapolate", "demo", "train", "reproduce", "models"):
+        assert f"  {verb} " in top.out
+        answer = run(verb, "--help")
+        assert answer.code == 0 and f"visual-dynamics {verb}" in answer.out and answer.err == ""
+    assert re.fullmatch(r"visual-dynamics \d+\.\d+\S*\n", run("--version").out)
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys, time\nstart = time.perf_counter()\nfrom visual_dynamics.interfaces.cli import main\n"
+        "try:\n    main(['sample', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('torch', 'numpy', 'PIL', 'rich', 'av') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_the_module_and_the_command_are_one_program() -> None:
+    assert subprogram("--version") == subprocess_answer([Path(sys.executable).parent / "visual-dynamics", "--version"])
+
+
+def subprocess_answer(command: Sequence[str | Path]) -> Answer:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Answer(done.returncode, done.stdout, done.stderr)
