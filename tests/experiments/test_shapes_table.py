@@ -38,6 +38,11 @@ def test_every_row_and_column_is_there(result: dict) -> None:
             assert set(row) == {"circles", "squares", "triangles", "circles_triangles"}
 
 
+def test_a_code_is_worth_more_on_its_own_scene_than_on_another(result: dict) -> None:
+    found = result["analogies"]
+    assert 0 < found["reconstruction"] < found["analogy"] < found["copy"]
+
+
 def test_provenance_is_there(result: dict) -> None:
     for name in ("seed", "commit", "weights", "device", "seconds", "protocol", "paper"):
         assert result[name] is not None

@@ -66,6 +66,11 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     for name in result["sets"]:
         plot(result, name, folder / f"shapes_{name}.png")
         parts.append(f"### {SETS[name].capitalize()}\n\n{table(result, name)}\n\n{notes(result, name)}\n")
+    found = result["analogies"]
+    parts.append(
+        f"Squared error of a frame when one scene's motion code moves another scene: {found['analogy']:.1f}; its own "
+        f"scene: {found['reconstruction']:.1f}; nothing moved: {found['copy']:.1f}.\n"
+    )
     text = "\n".join(parts)
     write_atomically(folder / "shapes.md", text.encode())
     return text

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
+from visual_dynamics.applications.analogy import apply_motion
 from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
@@ -79,13 +80,14 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     started = time.monotonic()
     samples = options.samples or SAMPLES
     rows = dict(samplers(options, device))
-    model = load(options.model)
+    model = load_on(options.model, device)
     sets = {"generated": measure_generated(rows, samples, options.seed, device, tell)}
     if options.pairs:
         sets["authors"] = measure_authors(rows, options.pairs, samples, options.seed, device, tell)
     return {
         "experiment": "shapes",
         "sets": sets,
+        "analogies": measure_analogies(model, options.seed, min(200, samples)),
         "paper": PAPER,
         "columns": COLUMNS,
         "protocol": {
@@ -192,6 +194,23 @@ def measure_authors(
     result["rows"]["floor"] = motion.motion_table(truth[::2], truth[1::2])
     result["truth_samples"] = len(truth)
     return result
+
+
+def measure_analogies(model: Model, seed: int, count: int = 200) -> dict[str, float]:
+    """Squared error of a frame (summed over pixels and colours, mean over pairs) when the motion code of one scene
+    moves another, whose true answer the world can draw; beside it the code on its own scene, and no motion at all."""
+    scenes = shapes.draw_scenes(2 * count, seed + 1, "test")
+    sources = scenes.subset(slice(0, count))
+    targets = replace(scenes.subset(slice(count, 2 * count)), motions=sources.motions)
+    every = torch.arange(count)
+    source, target = (shapes.scene_pairs(s, size=SIZE).batch(every) for s in (sources, targets))
+    errors: dict[str, list[Tensor]] = {"analogy": [], "reconstruction": [], "copy": []}
+    for before, after, frame, answer in zip(*source, *target, strict=True):
+        code = model.predictor.encode(before, after).mean
+        for name, start, truth in (("reconstruction", before, after), ("analogy", frame, answer)):
+            errors[name].append((apply_motion(model.predictor, start, code).cpu() - truth).square().sum())
+        errors["copy"].append((frame - answer).square().sum())
+    return {name: float(torch.stack(values).mean()) for name, values in errors.items()}
 
 
 def resize_masks(masks: Tensor, size: int) -> Tensor:
