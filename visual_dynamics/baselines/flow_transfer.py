@@ -34,6 +34,9 @@ class FlowTransfer:
         self.pairs = pairs
         self.neighbours = neighbours
         self._cv2 = _load_cv2()
+        self._meter = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        self._meter.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
+        self._buffer = torch.empty(CHUNK, pairs.frames[0].numel(), device=pairs.frames.device)
         self._norms = torch.cat([part.square().sum(1) for part in self._chunks()])  # (N,)
         self._flows: dict[int, Tensor] = {}
 
@@ -63,8 +66,13 @@ class FlowTransfer:
         return candidates[exact.argsort(stable=True)[: self.neighbours]].cpu()
 
     def _chunks(self) -> Iterator[Tensor]:
-        """The training frames as floats in [0, 1], (CHUNK, D) at a time; only one chunk is in memory."""
-        return (part.flatten(1).float() / 255 for part in self.pairs.frames.split(CHUNK))
+        """The training frames as floats in [0, 1], (CHUNK, D) at a time, each in the place of the one before.
+
+        One buffer for all: large pieces of memory taken anew for every frame are not given back as long as small ones,
+        such as the flows that are kept, lie between them.
+        """
+        for part in self.pairs.frames.split(CHUNK):
+            yield torch.div(part.flatten(1), 255, out=self._buffer[: len(part)])
 
     def flow(self, index: int) -> Tensor:
         """Where each pixel of the training pair's next frame came from: float (2, H, W) [dx, dy] in pixels, y down."""
@@ -80,9 +88,7 @@ class FlowTransfer:
             self._cv2.cvtColor(x.permute(1, 2, 0).cpu().contiguous().numpy(), self._cv2.COLOR_RGB2GRAY)
             for x in (source, target)
         ]
-        meter = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-        meter.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
-        return torch.from_numpy(meter.calc(*grey, None)).permute(2, 0, 1).contiguous()
+        return torch.from_numpy(self._meter.calc(*grey, None)).permute(2, 0, 1).contiguous()
 
 
 def warp(frame: Tensor, flow: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class TrainingConfig:
     seed: int = 0
     log_every: int = 50
     checkpoint_every: int = 1_000
-    posteriors: int = 8_192  # training pairs whose posteriors are offered to the weights file
+    posteriors: int = 20_000  # training pairs whose posteriors go into the final weights, as far as there is room
 
     def __post_init__(self) -> None:
         positive = ("pairs", "batch", "learning_rate", "sigma", "log_every", "checkpoint_every", "posteriors")

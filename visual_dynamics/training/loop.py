@@ -25,6 +25,7 @@ from visual_dynamics.training.run import RunFolder, read_config
 from visual_dynamics.training.state import load_state, save_state
 from visual_dynamics.weights import MAX_BYTES, save_weights
 
+EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
 Report = Callable[[float, dict[str, float]], None]  # share of the budget spent, the last log record
 
 
@@ -102,11 +103,11 @@ class Trainer:
             raise UserError(f"the loss is not finite at step {step}; training stops, the last checkpoint is kept")
 
     @torch.no_grad()
-    def posteriors(self) -> Posterior:
+    def posteriors(self, count: int) -> Posterior:
         """q(z | v, I) of the first training pairs, in evaluation mode, on the CPU."""
         self.network.eval()
         parts = []
-        for indices in torch.arange(min(self.config.posteriors, len(self.pairs))).split(128):
+        for indices in torch.arange(min(count, len(self.pairs))).split(128):
             pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
             parts.append(self.network.encode_motion(pair.frame, pair.difference))
         self.network.train()
@@ -168,18 +169,21 @@ def train(
                 if report:
                     report(progress, record)
             if run and (step % config.checkpoint_every == 0 or progress >= 1):
-                save_checkpoint(run, trainer, held_out, step, seconds)
+                save_checkpoint(run, trainer, held_out, step, seconds, final=progress >= 1)
         processes.wait()
     return folder / "weights.safetensors"
 
 
-def save_checkpoint(run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float) -> None:
-    """The resumable state, the light weights, and a look at held-out pairs."""
+def save_checkpoint(
+    run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float, final: bool
+) -> None:
+    """The resumable state, the light weights (with few posteriors before the end), and a look at held-out pairs."""
     history = {"config": trainer.config.to_dict(), "step": step, "seconds": round(seconds, 1)}
     save_state(run.state_file, trainer.network, trainer.optimizer, step, seconds)
     # An autoencoder's codes fill all of z. It is a baseline to measure, not a model to ship: let it be larger.
     space = 8 * MAX_BYTES if trainer.config.autoencoder else MAX_BYTES
-    save_weights(run.weights_file, trainer.network, trainer.posteriors(), history | provenance(trainer.device), space)
+    posteriors = trainer.posteriors(trainer.config.posteriors if final else EARLY_POSTERIORS)
+    save_weights(run.weights_file, trainer.network, posteriors, history | provenance(trainer.device), space)
     if held_out:
         seen = look_at(trainer.network, held_out, trainer.device)
         run.log({"step": step, "held_out_error": seen.reconstruction, "held_out_copy_error": seen.copying})
