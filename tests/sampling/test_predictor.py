@@ -6,7 +6,6 @@ from torch import Tensor
 
 from tests.conftest import seeded
 from visual_dynamics.api import Model, load
-from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.data.shapes import draw_scenes, images
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import VisualDynamics
@@ -55,8 +54,6 @@ def test_memory_is_bounded_by_the_batch(tiny_network: VisualDynamics) -> None:
 
 @pytest.fixture(scope="module")
 def shipped() -> Model:
-    if "shapes" not in shipped_models():
-        pytest.skip("the shipped model is not here")
     return load("shapes")
 
 
