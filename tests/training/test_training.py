@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from visual_dynamics.weights import load_weights
 
 CPU = torch.device("cpu")
 TINY_RUN = TrainingConfig(
-    preset="tiny", pairs=64, batch=16, steps=24, log_every=4, checkpoint_every=6, kl_warmup=10, sigma=0.2
+    preset="tiny", pairs=64, batch=16, steps=24, log_every=4, checkpoint_every=6, kl_warmup=10, sigma=0.2, warmup=4
 )
 TINY_PAIRS = training_pairs("shapes", 64, 16, 0)
 GOLDEN = Path(__file__).parents[1] / "golden" / "tiny_training.json"
@@ -111,9 +112,10 @@ def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
 
 def test_two_processes_train_as_one(finished: Path, tmp_path: Path) -> None:
     """torchrun with two gloo processes and the same global batch: the same weights but for rounding."""
-    arguments = "--preset tiny --pairs 64 --batch 16 --steps 24 --log-every 4 --checkpoint-every 24 --kl-warmup 10"
+    arguments = "--preset tiny --pairs 64 --batch 16 --steps 24 --log-every 4 --checkpoint-every 24"
+    arguments += " --kl-warmup 10 --warmup 4 --sigma 0.2"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "visual_dynamics", "train", str(tmp_path / "two"), *arguments.split(), "--sigma", "0.2"]
+    command += ["-m", "visual_dynamics", "train", str(tmp_path / "two"), *arguments.split()]
     done = subprocess.run(
         [*command, "--device", "cpu", "--no-compile"],
         cwd=Path(__file__).parents[2],
@@ -212,6 +214,34 @@ def test_autoencoder_has_no_kl_term_and_draws_nothing(tmp_path: Path) -> None:
     assert (stored.posterior(torch.arange(3)).log_variance < -19).all()
 
 
+def test_starts_from_a_model(finished: Path, tmp_path: Path) -> None:
+    first = finished / "weights.safetensors"
+    config = replace(TINY_RUN, start=str(first), steps=1, log_every=1, kl_warmup=0)
+    train(config, tmp_path / "on", CPU)
+    assert losses(tmp_path / "on")[1] < 1.5 * losses(finished)[24] < losses(finished)[4]
+    training = load_weights(tmp_path / "on" / "weights.safetensors").training
+    assert training["config"]["start_digest"] == load_weights(first).digest
+    train(None, tmp_path / "on", CPU)  # a finished run needs its start no more
+    with pytest.raises(UserError, match="preset paper-z8"):
+        train(replace(config, preset="paper-z8"), tmp_path / "other", CPU)
+    with pytest.raises(UserError, match="no model"):
+        train(replace(config, start="nothing"), tmp_path / "other", CPU)
+    assert not (tmp_path / "other").exists()
+
+
+def test_recolouring_changes_both_frames_alike() -> None:
+    plain, recoloured = (
+        Trainer(replace(TINY_RUN, recolour=on), TINY_PAIRS, CPU, Processes(), compiled=False).batch(3)[0]
+        for on in (False, True)
+    )
+    orders = set()
+    for before, after, new_before, new_after in zip(*plain, *recoloured, strict=True):
+        order = next(o for o in permutations(range(3)) if torch.equal(before[list(o)], new_before))
+        assert torch.equal(after[list(order)], new_after)
+        orders.add(order)
+    assert len(orders) > 3
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"batch": 0}, {"sigma": -1.0}, {"preset": "huge"}, {"steps": None}, {"steps": 0}, {"sigma": float("nan")}],
@@ -227,10 +257,10 @@ def test_a_batch_that_does_not_divide_is_told() -> None:
 
 
 def test_schedules() -> None:
-    config = TrainingConfig(steps=100, learning_rate=1.0, final_learning_rate=0.02, kl_warmup=10)
-    assert config.learning_rate_at(0) == 1.0
-    assert config.learning_rate_at(0.5) == pytest.approx(0.51)
-    assert config.learning_rate_at(1) == pytest.approx(0.02)
+    config = TrainingConfig(steps=100, learning_rate=1.0, final_learning_rate=0.02, kl_warmup=10, warmup=4)
+    assert [config.learning_rate_at(step, 0) for step in range(5)] == [0.25, 0.5, 0.75, 1, 1]
+    assert config.learning_rate_at(50, 0.5) == pytest.approx(0.51)
+    assert config.learning_rate_at(99, 1) == pytest.approx(0.02)
     assert [config.kl_weight_at(step) for step in (0, 4, 9, 50)] == [0.1, 0.5, 1.0, 1.0]
     assert config.progress(50, 1e9) == 0.5
     assert TrainingConfig(steps=None, minutes=2).progress(10**9, 60) == 0.5

@@ -16,12 +16,16 @@ class TrainingConfig:
 
     data: str = "shapes"  # "shapes", the generated world; or a folder or zip of N_im1 / N_im2 pairs
     preset: str = "paper"
+    start: str | None = None  # a model to start from (name, path or Hub id) in place of random weights ...
+    start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int = 20_000  # the first so many training pairs (a folder may hold fewer)
+    recolour: bool = False  # permute red, green and blue of each drawn pair at random, both frames alike
     batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
     minutes: float | None = None  # ... or in minutes after the first step; the schedule ends with the budget
-    learning_rate: float = 1e-3  # of AdamW, falling along a cosine ...
+    learning_rate: float = 1e-3  # of Muon: reached after `warmup` steps, then falling along a cosine ...
     final_learning_rate: float = 0.02  # ... to this fraction
+    warmup: int = 50
     weight_decay: float = 0.01
     sigma: float = 0.1  # deviation of p(v | z, I); lambda = 1 / (2 sigma^2)
     kl_warmup: int = 500  # steps over which the weight of the KL term grows from 0 to 1
@@ -43,8 +47,8 @@ class TrainingConfig:
         budget = self.minutes if self.steps is None else self.steps
         if budget is None or not 0 < budget < math.inf:
             raise UserError(f"the budget must be positive, not {budget}")
-        if self.kl_warmup < 0 or self.seed < 0:
-            raise UserError("kl_warmup and seed are whole numbers from 0 up")
+        if min(self.kl_warmup, self.warmup, self.seed) < 0:
+            raise UserError("kl_warmup, warmup and seed are whole numbers from 0 up")
 
     @property
     def network(self) -> NetworkConfig:
@@ -55,10 +59,11 @@ class TrainingConfig:
         spent = step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf))
         return min(1.0, spent)
 
-    def learning_rate_at(self, progress: float) -> float:
-        """Cosine from the full rate to the final fraction of it."""
+    def learning_rate_at(self, step: int, progress: float) -> float:
+        """A line up to the full rate in the first steps; a cosine from there to the final fraction of it."""
         low = self.final_learning_rate
-        return self.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+        rate = self.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+        return rate * min(1.0, (step + 1) / self.warmup) if self.warmup else rate
 
     def kl_weight_at(self, step: int) -> float:
         if self.autoencoder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from functools import lru_cache
+from itertools import permutations
 from pathlib import Path, PurePosixPath
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pair import Pair, Pairs
 from visual_dynamics.errors import UserError
 
 
@@ -76,6 +77,19 @@ def step_noise(step: int, batch: int, latent: int, seed: int, device: torch.devi
     """N(0, I) for the z of one global batch, (batch, latent): a pure function of seed and step."""
     generator = torch.Generator(device).manual_seed(mix(seed, step) ^ 0x5EED)
     return torch.randn(batch, latent, generator=generator, device=device)
+
+
+def recoloured(pair: Pair, numbers: Tensor) -> Pair:
+    """Both frames of pair b with their channels in order number numbers[b] of the six, int64 (B,)."""
+    orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
+    orders = orders.to(pair.frame.device)[:, :, None, None].expand_as(pair.frame)
+    return Pair(*(frame.gather(1, orders) for frame in pair))
+
+
+def step_colours(step: int, batch: int, seed: int) -> Tensor:
+    """Which order of colours each pair of one global batch takes, int64 (batch,): a function of seed and step."""
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ 0xC01045)
+    return torch.randint(6, (batch,), generator=generator)
 
 
 def mix(seed: int, number: int) -> int:

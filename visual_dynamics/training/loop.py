@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,18 +13,27 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
+from visual_dynamics.catalogue import find_weights
 from visual_dynamics.data.pair import Pair, Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import ShuffledOrder, held_out_pairs, step_noise, training_pairs
+from visual_dynamics.training.data import (
+    ShuffledOrder,
+    held_out_pairs,
+    recoloured,
+    step_colours,
+    step_noise,
+    training_pairs,
+)
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.held_out import look_at
+from visual_dynamics.training.muon import Muon
 from visual_dynamics.training.run import RunFolder, read_config
 from visual_dynamics.training.state import load_state, save_state
-from visual_dynamics.weights import MAX_BYTES, save_weights
+from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_weights
 
 EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
 Report = Callable[[float, dict[str, float]], None]  # share of the budget spent, the last log record
@@ -57,11 +67,8 @@ class Trainer:
         self.network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if processes.count > 1:
             share_batch_norm(self.network)
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters(),
-            config.learning_rate,
-            weight_decay=config.weight_decay,
-            fused=device.type == "cuda",
+        self.optimizer = Muon(
+            self.network, config.learning_rate, config.weight_decay, adam_only=["motion_decoder.last.weight"]
         )
         module: nn.Module = TrainingStep(self.network)
         if processes.count > 1:
@@ -76,6 +83,8 @@ class Trainer:
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
         frames = self.pairs.batch(self.order.indices(step)[mine])
+        if self.config.recolour:
+            frames = recoloured(frames, step_colours(step, self.config.batch, self.config.seed)[mine])
         pair = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
         if self.config.autoencoder:
             return pair, None
@@ -86,7 +95,7 @@ class Trainer:
         """One update of the weights; returns the loss and its terms before it, still on the device."""
         pair, noise = self.batch(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate_at(progress)
+            group["lr"] = self.config.learning_rate_at(step, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             terms = objective.Bound(*self.module(pair, noise))
         loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step))
@@ -125,6 +134,14 @@ def fits(pairs: Pairs, device: torch.device) -> bool:
     return 2 * pairs.frames.nbytes < free // 2
 
 
+def starting_weights(config: TrainingConfig) -> Weights:
+    """The model that a run starts from; it must be of the run's own preset."""
+    weights = load_weights(find_weights(config.start or ""))
+    if weights.network.config != config.network:
+        raise UserError(f"{config.start} is not a network of preset {config.preset}; train from it with its own preset")
+    return weights
+
+
 def train(
     config: TrainingConfig | None,
     folder: Path,
@@ -139,12 +156,18 @@ def train(
     config = config or read_config(folder)
     pairs = training_pairs(config.data, config.pairs, config.network.size, config.seed)
     held_out = held_out_pairs(config.data, config.network.size, config.seed) if processes.is_first else None
+    begun = resume and (folder / "state.safetensors").exists()
+    start = None if begun or not config.start else starting_weights(config)
+    if start:
+        config = replace(config, start_digest=start.digest)
     with ExitStack() as stack:  # bad data has been told before a folder is made
         run = stack.enter_context(RunFolder(folder, resume)) if processes.is_first else None
         processes.wait()
         trainer = Trainer(config, pairs, device, processes, compiled)
         step, seconds = 0, 0.0
-        if resume and (folder / "state.safetensors").exists():
+        if start:
+            trainer.network.load_state_dict(start.network.state_dict())
+        if begun:
             step, seconds = load_state(folder / "state.safetensors", trainer.network, trainer.optimizer)
         if run:
             run.save_config(config)
@@ -160,7 +183,7 @@ def train(
             if step % config.log_every == 0 or progress >= 1:
                 trainer.stop_if_not_finite()
                 record = {"step": step} | {name: processes.mean(value) for name, value in terms.items()}
-                record["learning_rate"] = config.learning_rate_at(spent)
+                record["learning_rate"] = config.learning_rate_at(step - 1, spent)
                 record["pairs_per_second"] = (step - logged[0]) * config.batch / max(1e-9, seconds - logged[1])
                 record["seconds"] = seconds
                 logged = (step, seconds)
