@@ -104,6 +104,23 @@ def test_killed_and_resumed_is_the_same_bit_for_bit(finished: Path, tmp_path: Pa
         assert all(torch.equal(one[key], other[key]) for key in one), name
 
 
+def test_ctrl_c_saves_a_checkpoint_to_resume_from(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "interrupted"
+    arguments = "--preset tiny --pairs 64 --batch 16 --steps 24 --log-every 4 --checkpoint-every 24 --kl-warmup 10"
+    command = [sys.executable, "-m", "visual_dynamics", "train", str(folder)]
+    process = subprocess.Popen(
+        [*command, *arguments.split(), "--sigma", "0.2", "--warmup", "4"], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    next(line for line in process.stderr if line.startswith("step 4 "))
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    assert process.wait() == 130 and "--resume" in said and "Traceback" not in said
+    assert 4 <= max(losses(folder)) < 24
+    assert subprocess.run([*command, "--resume"], capture_output=True).returncode == 0
+    assert losses(folder) == pytest.approx(losses(finished), rel=2e-3)  # another number of threads rounds otherwise
+
+
 def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
     before = (finished / "state.safetensors").read_bytes(), losses(finished)
     train(None, finished, CPU)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -25,12 +28,35 @@ def train_with_bar(config: TrainingConfig | None, folder: Path, device: torch.de
             torch.set_float32_matmul_precision("high")
             torch.backends.cudnn.benchmark = True
         console = Console(stderr=True, quiet=not processes.is_first, soft_wrap=True, highlight=False)
-        path = _train(
-            config, folder, device, processes, device.type == "cuda" if compiled is None else compiled, console
-        )
+        compiled = device.type == "cuda" if compiled is None else compiled
+        # Many processes would hear of it at different steps; there the last checkpoint has to do.
+        with _interruption(console) if processes.count == 1 else nullcontext(lambda: False) as interrupted:
+            path = _train(config, folder, device, processes, compiled, console, interrupted)
     finally:
         processes.stop()
+    if interrupted():
+        console.print(f"stopped; go on with: visual-dynamics train {folder} --resume", markup=False)
+        raise KeyboardInterrupt
     console.print(f"weights in {path}", markup=False)
+
+
+@contextmanager
+def _interruption(console: Console) -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C or SIGTERM into a question the loop can ask between steps; a second one stops at once."""
+    heard: list[int] = []
+
+    def listen(number: int, _: object) -> None:
+        heard.append(number)
+        console.print("stopping after this step, with a checkpoint")
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    before = {number: signal.signal(number, listen) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(heard)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _train(
@@ -40,6 +66,7 @@ def _train(
     processes: Processes,
     compiled: bool,
     console: Console,
+    interrupted: Callable[[], bool],
 ) -> Path:
     name, terms = TextColumn("{task.description}"), TextColumn("{task.fields[terms]}")
     columns = (name, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), terms)
@@ -59,4 +86,4 @@ def _train(
             if not console.is_terminal:
                 console.print(f"step {record['step']:.0f}  {100 * progress:.0f}%  {numbers}")
 
-        return train(config, folder, device, processes, compiled, report)
+        return train(config, folder, device, processes, compiled, report, interrupted)

@@ -120,6 +120,7 @@ PRESETS: dict[str, NetworkConfig] = {
     "paper": PAPER,
     "paper-128": PAPER_128,
     "paper-z8": replace(PAPER, latent=8),
+    "paper-z16": replace(PAPER, latent=16),
     "paper-z32": replace(PAPER, latent=32),
     "paper-z128": replace(PAPER, latent=128),
     "tiny": TINY,

@@ -149,8 +149,12 @@ def train(
     processes: Processes | None = None,
     compiled: bool = False,
     report: Report | None = None,
+    asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Spend the budget of `config` in a new folder; with None, resume the run in it. Returns the weights file."""
+    """Spend the budget of `config` in a new folder; with None, resume the run in it. Returns the weights file.
+
+    `asked_to_stop` is heard between two steps: the run saves a checkpoint, from which it can be resumed, and returns.
+    """
     processes = processes or Processes()
     resume = config is None
     config = config or read_config(folder)
@@ -174,7 +178,8 @@ def train(
             run.forget_after(step)
         started, logged = None, (step, seconds)
         progress = config.progress(step, seconds)
-        while progress < 1:
+        stopped = False
+        while progress < 1 and not stopped:
             terms = trainer.step(step, progress)
             if started is None:  # the first step compiles, and its time is not counted
                 started, logged = time.monotonic() - seconds, (step + 1, seconds)
@@ -191,7 +196,8 @@ def train(
                     run.log(record)
                 if report:
                     report(progress, record)
-            if run and (step % config.checkpoint_every == 0 or progress >= 1):
+            stopped = asked_to_stop()
+            if run and (step % config.checkpoint_every == 0 or progress >= 1 or stopped):
                 save_checkpoint(run, trainer, held_out, step, seconds, final=progress >= 1)
         processes.wait()
     return folder / "weights.safetensors"
