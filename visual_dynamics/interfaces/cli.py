@@ -175,7 +175,7 @@ def train(
     preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
     start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
     pairs: Annotated[int, typer.Option(help="Training pairs to use.")] = 20_000,
-    recolour: Annotated[bool, typer.Option("--recolour", help="Permute the colours of each pair at random.")] = False,
+    recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
     batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
     steps: Annotated[int | None, typer.Option(min=1, help="Budget in steps (6,000 unless --minutes is given).")] = None,
     minutes: Annotated[float | None, typer.Option(min=0, help="Budget in minutes.")] = None,

@@ -19,7 +19,7 @@ class TrainingConfig:
     start: str | None = None  # a model to start from (name, path or Hub id) in place of random weights ...
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int = 20_000  # the first so many training pairs (a folder may hold fewer)
-    recolour: bool = False  # permute red, green and blue of each drawn pair at random, both frames alike
+    recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
     batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
     minutes: float | None = None  # ... or in minutes after the first step; the schedule ends with the budget

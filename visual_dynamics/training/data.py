@@ -83,13 +83,13 @@ def recoloured(pair: Pair, numbers: Tensor) -> Pair:
     """Both frames of pair b with their channels in order number numbers[b] of the six, int64 (B,)."""
     orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
     orders = orders.to(pair.frame.device)[:, :, None, None].expand_as(pair.frame)
-    return Pair(*(frame.gather(1, orders) for frame in pair))
+    return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
 
 
 def step_colours(step: int, batch: int, seed: int) -> Tensor:
-    """Which order of colours each pair of one global batch takes, int64 (batch,): a function of seed and step."""
+    """Two orders of colours for each pair of one global batch, int64 (2, batch): a function of seed and step."""
     generator = torch.Generator().manual_seed(mix(seed, step) ^ 0xC01045)
-    return torch.randint(6, (batch,), generator=generator)
+    return torch.randint(6, (2, batch), generator=generator)
 
 
 def mix(seed: int, number: int) -> int:

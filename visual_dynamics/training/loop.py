@@ -46,9 +46,12 @@ class TrainingStep(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, pair: Pair, noise: Tensor | None) -> objective.Bound:
-        prediction = self.network(pair.frame, pair.difference, noise)
-        terms = objective.bound(prediction.posterior, prediction.difference, pair.difference)
+    def forward(self, pair: Pair, disguised: Pair, noise: Tensor | None) -> objective.Bound:
+        """`disguised` is what the motion encoder sees: the pair, or the same motion in other colours."""
+        posterior = self.network.encode_motion(disguised.frame, disguised.difference)
+        z = posterior.mean if noise is None else posterior.sample(noise)
+        predicted = self.network.decode(self.network.encode_image(pair.frame), self.network.kernel_decoder(z))
+        terms = objective.bound(posterior, predicted, pair.difference)
         return objective.Bound(terms.kl.mean(), terms.squared_error.mean())
 
 
@@ -78,26 +81,28 @@ class Trainer:
         self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
         self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
 
-    def batch(self, step: int) -> tuple[Pair, Tensor | None]:
-        """This process's share of the global batch of one step, and its noise; on the device."""
+    def batch(self, step: int) -> tuple[Pair, Pair, Tensor | None]:
+        """This process's share of the global batch of one step, the same as the motion encoder sees it, and its noise;
+        on the device."""
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
         frames = self.pairs.batch(self.order.indices(step)[mine])
+        pair = disguised = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
         if self.config.recolour:
-            frames = recoloured(frames, step_colours(step, self.config.batch, self.config.seed)[mine])
-        pair = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
+            orders = step_colours(step, self.config.batch, self.config.seed)[:, mine]
+            pair, disguised = (recoloured(pair, order) for order in orders)
         if self.config.autoencoder:
-            return pair, None
+            return pair, disguised, None
         noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
-        return pair, noise[mine]
+        return pair, disguised, noise[mine]
 
     def step(self, step: int, progress: float) -> dict[str, Tensor]:
         """One update of the weights; returns the loss and its terms before it, still on the device."""
-        pair, noise = self.batch(step)
+        pair, disguised, noise = self.batch(step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.learning_rate_at(step, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            terms = objective.Bound(*self.module(pair, noise))
+            terms = objective.Bound(*self.module(pair, disguised, noise))
         loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step))
         # Asking whether the loss is finite would stall the device: remember the step, look when the log is written.
         bad = ~torch.isfinite(loss.detach()) & (self.first_bad_step < 0)
