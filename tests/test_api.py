@@ -33,7 +33,7 @@ def test_the_five_verbs_on_the_shipped_model() -> None:
     frames = model.sample(image, n=2, seed=0)
     assert frames.dtype == np.uint8 and frames.shape == (2, 64, 64, 3)
     motion = model.encode(before, after)
-    assert motion.mean.shape == motion.variance.shape == (3200,)
+    assert motion.mean.shape == motion.variance.shape == (model.weights.network.config.latent,)
     frame = model.apply(image, motion)
     assert frame.dtype == np.uint8 and frame.shape == (64, 64, 3)
     video = model.extrapolate(image, steps=2, seed=0)

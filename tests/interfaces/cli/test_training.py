@@ -162,7 +162,8 @@ def test_a_run_folder_in_use(refused: Refused, place: Path) -> None:
         finally:
             other.send_signal(signal.SIGINT)
         _, err = other.communicate(timeout=60)
-    assert (other.returncode, err) == (130, "error: interrupted\n")
+    assert other.returncode == 130 and err.endswith("error: interrupted\n") and "Traceback" not in err
+    assert "go on with: visual-dynamics train run --resume" in err
 
 
 # --- a full disk ---
