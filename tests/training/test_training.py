@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 TINY_RUN = TrainingConfig(
     preset="tiny", pairs=64, batch=16, steps=24, log_every=4, checkpoint_every=6, kl_warmup=10, sigma=0.2, warmup=4
 )
-TINY_PAIRS = training_pairs("shapes", 64, 16, 0)
+TINY_PAIRS = training_pairs(TINY_RUN)
 GOLDEN = Path(__file__).parents[1] / "golden" / "tiny_training.json"
 
 

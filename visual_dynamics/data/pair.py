@@ -51,6 +51,10 @@ class Pairs:
         """Height and width of the frames."""
         return self.frames.shape[2], self.frames.shape[3]
 
+    @property
+    def nbytes(self) -> int:
+        return self.frames.nbytes + self.next_frames.nbytes
+
     def batch(self, indices: Tensor) -> Pair:
         """The chosen pairs as floats, on the device where the data set lives."""
         indices = indices.to(self.frames.device)
@@ -67,6 +71,59 @@ class Pairs:
         if self.size == (size, size):
             return self
         return Pairs(resize_frames(self.frames, size), resize_frames(self.next_frames, size))
+
+
+@dataclass(frozen=True)
+class IndexedPairs:
+    """A data set of N pairs that share their frames: each of M frames is held once, a pair is two places among them."""
+
+    store: Tensor  # uint8 (M, 3, H, W)
+    first: Tensor  # int64 (N,): where in the store the frame of a pair lies
+    second: Tensor  # int64 (N,): and where its next frame
+
+    def __post_init__(self) -> None:
+        if self.store.dtype != torch.uint8:
+            raise ValueError("frames are stored as uint8")
+        if self.store.ndim != 4 or self.store.shape[1] != 3:
+            raise ValueError(f"frames are (M, 3, H, W), not {tuple(self.store.shape)}")
+        if self.first.shape != self.second.shape or self.first.ndim != 1:
+            raise ValueError(f"places are (N,) twice, not {tuple(self.first.shape)} and {tuple(self.second.shape)}")
+        for places in (self.first, self.second):
+            if places.dtype != torch.int64 or ((places < 0) | (places >= len(self.store))).any():
+                raise ValueError(f"places are int64 within the {len(self.store)} frames of the store")
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the frames."""
+        return self.store.shape[2], self.store.shape[3]
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + self.first.nbytes + self.second.nbytes
+
+    def batch(self, indices: Tensor) -> Pair:
+        """The chosen pairs as floats, on the device where the data set lives."""
+        indices = indices.to(self.store.device)
+        return Pair(*(self.store[places[indices]].float() / 255 for places in (self.first, self.second)))
+
+    def subset(self, indices: Tensor) -> IndexedPairs:
+        """The chosen pairs; the store stays whole, and shared."""
+        return IndexedPairs(self.store, self.first[indices], self.second[indices])
+
+    def to(self, device: torch.device | str) -> IndexedPairs:
+        return IndexedPairs(self.store.to(device), self.first.to(device), self.second.to(device))
+
+    def resized(self, size: int) -> IndexedPairs:
+        """The same pairs at size x size pixels (see `resize_frames`)."""
+        if self.size == (size, size):
+            return self
+        return IndexedPairs(resize_frames(self.store, size), self.first, self.second)
+
+
+AnyPairs = Pairs | IndexedPairs
 
 
 def resize_frames(frames: Tensor, size: int, chunk: int = 1024) -> Tensor:

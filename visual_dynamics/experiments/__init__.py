@@ -1,7 +1,7 @@
 """One file per table or figure of the paper.
 
-An experiment is a module with a SUMMARY, `compute` (options in, a JSON result out) and `draw` (tables and figures from
-that JSON alone).
+An experiment is a module with a SUMMARY, its Options (a dataclass: what a reader may change), `compute` (options in, a
+JSON result out) and `draw` (tables and figures from that JSON alone).
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import Any, Protocol
 
 import torch
 
-from visual_dynamics.experiments import shapes_table
+from visual_dynamics.experiments import analogy_table, shapes_table
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
 
 class Experiment(Protocol):
     SUMMARY: str
+    Options: type
 
-    def compute(self, options: shapes_table.Options, device: torch.device, tell: Tell) -> dict[str, Any]: ...
+    def compute(self, options: Any, device: torch.device, tell: Tell) -> dict[str, Any]: ...
 
     def draw(self, result: dict[str, Any], folder: Path) -> str: ...
 
 
-EXPERIMENTS: dict[str, Experiment] = {"shapes": shapes_table}
+EXPERIMENTS: dict[str, Experiment] = {"shapes": shapes_table, "analogy": analogy_table}  # type: ignore[dict-item]

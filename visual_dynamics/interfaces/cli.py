@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces import animate_command, prepare_command, train_command
+from visual_dynamics.interfaces.options import (
+    DeviceOption,
+    ImageArgument,
+    ModelOption,
+    OutOption,
+    OverwriteOption,
+    ScaleOption,
+    SeedOption,
+    find_device,
+)
 
 if TYPE_CHECKING:
-    import torch
-
     from visual_dynamics.api import Model
 
 NAME = "visual-dynamics"
@@ -55,18 +64,10 @@ def program(
     """From one image, many plausible next frames."""
 
 
-SEED_HELP = "A whole number; the same seed gives the same pictures."
 MAX_FUTURES, MAX_STEPS = 1_000, 1_000  # that people may look at; the Python API draws more
 
-ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
-ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
-OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
-ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")]
 SourceOption = Annotated[Source, typer.Option(help="Where z comes from: training posteriors, or N(0, I).")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.")]
 MODEL, CLIPS, OUT = "shapes", [Clip.gif], Path("out")
 
 
@@ -167,79 +168,34 @@ def demo(
     typer.echo(f"open {page} in a browser")
 
 
-@app.command()
-def train(
-    out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    data: Annotated[str, typer.Option(help="'shapes', or a folder or zip of N_im1 / N_im2 pairs.")] = "shapes",
-    preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
-    start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
-    pairs: Annotated[int, typer.Option(help="Training pairs to use.")] = 20_000,
-    recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
-    batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
-    steps: Annotated[int | None, typer.Option(min=1, help="Budget in steps (6,000 unless --minutes is given).")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Budget in minutes.")] = None,
-    learning_rate: Annotated[float, typer.Option(help="Of Muon, falling along a cosine.")] = 1e-3,
-    warmup: Annotated[int, typer.Option(min=0, help="Steps over which the learning rate grows.")] = 50,
-    sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.1,
-    kl_warmup: Annotated[int, typer.Option(min=0, help="Steps over which the KL term is phased in.")] = 500,
-    autoencoder: Annotated[bool, typer.Option("--autoencoder", help="The AE baseline.")] = False,
-    seed: SeedOption = 0,
-    log_every: Annotated[int, typer.Option(help="Steps between lines of the log.")] = 50,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 1_000,
-    device: DeviceOption = "auto",
-    compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="torch.compile (on GPUs).")] = None,
-) -> None:
-    """Train a network; alone, or in many processes under torchrun."""
-    from visual_dynamics.interfaces.training_bar import train_with_bar
-    from visual_dynamics.training.config import TrainingConfig
-
-    config = None
-    if not resume:
-        config = TrainingConfig(
-            data=data,
-            preset=preset,
-            start=start,
-            pairs=pairs,
-            recolour=recolour,
-            batch=batch,
-            steps=6_000 if steps is None and minutes is None else steps,
-            minutes=minutes,
-            learning_rate=learning_rate,
-            warmup=warmup,
-            sigma=sigma,
-            kl_warmup=kl_warmup,
-            autoencoder=autoencoder,
-            seed=seed,
-            log_every=log_every,
-            checkpoint_every=checkpoint_every,
-        )
-    train_with_bar(config, out, _device(device), compiled)
+app.command()(animate_command.animate)
+app.add_typer(prepare_command.app, name="prepare")
+app.command()(train_command.train)
 
 
 @app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(help="The table or figure; see --list.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
-    model: ModelOption = MODEL,
+    model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
     out: OutOption = OUT / "reproduce",
     seed: SeedOption = 0,
     samples: Annotated[int | None, typer.Option(help="Number of samples instead of the paper's.")] = None,
+    sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
     autoencoder: Annotated[Path | None, typer.Option(help="Weights of an AE baseline to measure.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="The authors' pairs, measured on as well.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a table of the paper again, and draw it."""
     from visual_dynamics.experiments import EXPERIMENTS
-    from visual_dynamics.experiments.shapes_table import Options
     from visual_dynamics.interfaces.reproduction import run_experiment
 
     if listed or not name:
         for known, experiment in EXPERIMENTS.items():
             typer.echo(f"{known:10} {experiment.SUMMARY}")
         return
-    options = Options(model=model, autoencoder=autoencoder, pairs=pairs, samples=samples, seed=seed)
-    typer.echo(run_experiment(name, options, out, _device(device)))
+    given = {"model": model, "autoencoder": autoencoder, "pairs": pairs, "sprites": sprites, "samples": samples}
+    typer.echo(run_experiment(name, given | {"seed": seed}, out, find_device(device)))
 
 
 @app.command()
@@ -271,7 +227,7 @@ def bench(
     from visual_dynamics.experiments import speed
     from visual_dynamics.files import check_folder, write_atomically
 
-    chosen = _device(device)
+    chosen = find_device(device)
     check_folder(out)
     result = speed.compute(speed.plan_for(chosen, quick), chosen, lambda what: typer.echo(f"{what} ...", err=True))
     write_atomically(out / "speed.json", json.dumps(result, indent=1).encode() + b"\n")
@@ -294,12 +250,6 @@ def _load(model: str, device: str) -> Model:
     from visual_dynamics.api import load
 
     return load(model, device)
-
-
-def _device(name: str) -> torch.device:
-    from visual_dynamics.api import find_device
-
-    return find_device(name)
 
 
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -12,18 +14,25 @@ from rich.progress import Progress
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.experiments.shapes_table import SIZE, Options
 from visual_dynamics.files import check_folder, write_atomically
 from visual_dynamics.weights import load_weights
 
+SIZE = 64  # pixels: the frames of the paper's tables
 
-def run_experiment(name: str, options: Options, folder: Path, device: torch.device) -> str:
-    """Compute, save NAME.json in the folder, draw beside it; returns the tables as Markdown."""
+
+def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch.device) -> str:
+    """Compute, save NAME.json in the folder, draw beside it; returns the tables as Markdown.
+
+    `given`: options by name, None where the experiment's own default holds.
+    """
     if name not in EXPERIMENTS:
         raise UserError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    if options.samples is not None and options.samples < 1:
-        raise UserError(f"samples must be positive, not {options.samples}")
     experiment = EXPERIMENTS[name]
+    chosen = {option: value for option, value in given.items() if value is not None}
+    known = [field.name for field in fields(experiment.Options)]
+    if foreign := [option for option in chosen if option not in known]:
+        raise UserError(f"reproduce {name} has no option --{foreign[0]}; it has {', '.join(f'--{o}' for o in known)}")
+    options = experiment.Options(**chosen)
     _check(options, folder)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -39,12 +48,16 @@ def run_experiment(name: str, options: Options, folder: Path, device: torch.devi
     return experiment.draw(result, folder)
 
 
-def _check(options: Options, folder: Path) -> None:
+def _check(options: Any, folder: Path) -> None:
     """Tell a mistake now, not after minutes of measuring."""
     check_folder(folder)
-    if options.pairs is not None and not options.pairs.exists():
-        raise UserError(f"no such folder or zip: {options.pairs}")
-    for name in (options.model, options.autoencoder):
+    if options.samples is not None and options.samples < 1:
+        raise UserError(f"samples must be positive, not {options.samples}")
+    for place in ("pairs", "sprites"):
+        path = getattr(options, place, None)
+        if path is not None and not path.exists():
+            raise UserError(f"no such folder or zip: {path}")
+    for name in (options.model, getattr(options, "autoencoder", None)):
         size = SIZE if name is None else load_weights(find_weights(name)).network.config.size
         if size != SIZE:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {SIZE}")

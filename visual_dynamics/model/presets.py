@@ -123,5 +123,6 @@ PRESETS: dict[str, NetworkConfig] = {
     "paper-z16": replace(PAPER, latent=16),
     "paper-z32": replace(PAPER, latent=32),
     "paper-z128": replace(PAPER, latent=128),
+    "sprites": replace(PAPER, latent=16, background=0.0),  # drawn on black
     "tiny": TINY,
 }

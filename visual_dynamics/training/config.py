@@ -9,16 +9,22 @@ from typing import Any
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
+SPRITE_SPLITS = ("reed", "paper")
+SPRITE_PAIRS = ("neighbours", "any")
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
-    data: str = "shapes"  # "shapes", the generated world; or a folder or zip of N_im1 / N_im2 pairs
+    data: str = "shapes"  # "shapes", a folder or zip of N_im1 / N_im2 pairs, a folder of Reed's sprites, or sheets
+    sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"
+    split: str = "reed"  # of sprites: which characters to train on, Reed's 500 or the paper's 652
+    between: str = "neighbours"  # of sprites: pairs of neighbouring frames, or of "any" two frames of an animation
     preset: str = "paper"
     start: str | None = None  # a model to start from (name, path or Hub id) in place of random weights ...
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
-    pairs: int = 20_000  # the first so many training pairs (a folder may hold fewer)
+    pairs: int | None = None  # the first so many training pairs; without it all of a folder, 20,000 of the shapes
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
     batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
@@ -36,10 +42,15 @@ class TrainingConfig:
     posteriors: int = 20_000  # training pairs whose posteriors go into the final weights, as far as there is room
 
     def __post_init__(self) -> None:
-        positive = ("pairs", "batch", "learning_rate", "sigma", "log_every", "checkpoint_every", "posteriors")
+        positive = ("batch", "learning_rate", "sigma", "log_every", "checkpoint_every", "posteriors")
         for name in positive:
             if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
                 raise UserError(f"{name} must be positive, not {getattr(self, name)}")
+        if self.pairs is not None and self.pairs < 1:
+            raise UserError(f"pairs must be positive, not {self.pairs}")
+        if self.split not in SPRITE_SPLITS or self.between not in SPRITE_PAIRS:
+            choices = f"split is {' or '.join(SPRITE_SPLITS)}, between is {' or '.join(SPRITE_PAIRS)}"
+            raise UserError(f"{choices}, not {self.split} and {self.between}")
         if self.preset not in PRESETS:
             raise UserError(f"unknown preset {self.preset!r}; there are {', '.join(PRESETS)}")
         if (self.steps is None) == (self.minutes is None):

@@ -7,37 +7,100 @@ from functools import lru_cache
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data import shapes
+from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import Pair, Pairs
+from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pair
+from visual_dynamics.data.sheet_pairs import (
+    COMPOSED_LAYOUT,
+    Between,
+    holds_composed_characters,
+    read_sheets_at,
+    sheet_pairs,
+)
+from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
+from visual_dynamics.training.config import TrainingConfig
 
 
-def training_pairs(data: str, count: int, size: int, seed: int) -> Pairs:
-    """The generated world by its name, or a folder or zip of pairs, at size x size pixels.
+def training_pairs(config: TrainingConfig) -> AnyPairs:
+    """What a run trains on, at the network's size.
 
-    Of a folder those that its train.txt lists; all of them where it has no lists.
+    Of a folder of pairs those that its train.txt lists; all of them where it has no lists.
     """
-    if data == "shapes":
-        return shapes.shapes_pairs(count, seed, "train", size=size)
-    if not Path(data).exists():
-        raise UserError(f"no data {data!r}: give 'shapes', or a folder or zip of N_im1 / N_im2 pairs")
-    listed = has_list(Path(data), "train")
-    if not listed and has_list(Path(data), "test"):
+    data, size = Path(config.data), config.network.size
+    if config.data == "shapes":
+        return shapes.shapes_pairs(config.pairs or shapes.TRAIN_PAIRS, config.seed, "train", size=size)
+    if not data.exists():
+        raise UserError(
+            f"no data {config.data!r}: give 'shapes', a folder or zip of N_im1 / N_im2 pairs, or of sprites"
+        )
+    if sprites.holds_characters(data):
+        return _first(_sprite_pairs(config, sprite_split(config.split).train), config.pairs)
+    if layout := sheet_layout(config):
+        train, _ = split_sheets(read_sheets_at(data, layout))
+        return _first(sheet_pairs(train, _between(config), size, config.network.background), config.pairs)
+    listed = has_list(data, "train")
+    if not listed and has_list(data, "test"):
         raise UserError(f"{data} has a test.txt but no train.txt, which would list the pairs to train on")
-    return read_pairs(Path(data), split="train" if listed else None, size=size, limit=count)
+    return read_pairs(data, split="train" if listed else None, size=size, limit=config.pairs)
 
 
-def held_out_pairs(data: str, size: int, seed: int, count: int = 256) -> Pairs | None:
+def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     """Pairs to look at while training; None where a folder names no test pairs."""
-    if data == "shapes":
-        return shapes.shapes_pairs(count, seed, "test", size=size)
-    if not has_list(Path(data), "test"):
+    data, size = Path(config.data), config.network.size
+    if config.data == "shapes":
+        return shapes.shapes_pairs(count, config.seed, "test", size=size)
+    if sprites.holds_characters(data):
+        pairs = _sprite_pairs(config, sprite_split(config.split).test)
+        return pairs.subset(spread(len(pairs), count, config.seed))
+    if layout := sheet_layout(config):
+        _, test = split_sheets(read_sheets_at(data, layout))
+        if not test:
+            return None
+        pairs = sheet_pairs(test, _between(config), size, config.network.background)
+        return pairs.subset(spread(len(pairs), count, config.seed))
+    if not has_list(data, "test"):
         return None
-    return read_pairs(Path(data), split="test", size=size, limit=count)
+    return read_pairs(data, split="test", size=size, limit=count)
+
+
+def _first(pairs: IndexedPairs, count: int | None) -> IndexedPairs:
+    return pairs if count is None else pairs.subset(torch.arange(min(count, len(pairs))))
+
+
+def sprite_split(name: str) -> sprites.Split:
+    return sprites.paper_split() if name == "paper" else sprites.reed_split()
+
+
+def _sprite_pairs(config: TrainingConfig, numbers: NDArray[np.int64]) -> IndexedPairs:
+    characters = sprites.read_characters(Path(config.data), numbers)
+    size = config.network.size  # a smaller network sees sprites made smaller, never cut
+    return sprites.sprite_pairs(characters, _between(config), size=max(64, size)).resized(size)
+
+
+def sheet_layout(config: TrainingConfig) -> str | None:
+    """How the data are to be cut into frames; None where they are no sprite sheets."""
+    return config.sheets or (COMPOSED_LAYOUT if holds_composed_characters(Path(config.data)) else None)
+
+
+def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
+    """Of ten sheets and more, every twentieth is held out: by character, as neighbouring frames of one are alike."""
+    held_out = sheets[10::20] if len(sheets) > 10 else []
+    return [sheet for place, sheet in enumerate(sheets) if not held_out or place % 20 != 10], held_out
+
+
+def _between(config: TrainingConfig) -> Between:
+    return "any" if config.between == "any" else "neighbours"
+
+
+def spread(total: int, count: int, seed: int) -> Tensor:
+    """`count` of `total` places at random, int64: neighbours in a data set are often alike."""
+    return torch.randperm(total, generator=torch.Generator().manual_seed(mix(seed, total)))[:count]
 
 
 def has_list(path: Path, split: str) -> bool:

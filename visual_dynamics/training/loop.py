@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pair import Pair, Pairs
+from visual_dynamics.data.pair import AnyPairs, Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
@@ -24,6 +24,7 @@ from visual_dynamics.training.data import (
     ShuffledOrder,
     held_out_pairs,
     recoloured,
+    spread,
     step_colours,
     step_noise,
     training_pairs,
@@ -59,7 +60,7 @@ class Trainer:
     """What a run holds in memory; `step` is its whole mathematics."""
 
     def __init__(
-        self, config: TrainingConfig, pairs: Pairs, device: torch.device, processes: Processes, compiled: bool
+        self, config: TrainingConfig, pairs: AnyPairs, device: torch.device, processes: Processes, compiled: bool
     ) -> None:
         if config.batch % processes.count:
             raise UserError(f"a batch of {config.batch} pairs does not divide among {processes.count} processes")
@@ -118,10 +119,10 @@ class Trainer:
 
     @torch.no_grad()
     def posteriors(self, count: int) -> Posterior:
-        """q(z | v, I) of the first training pairs, in evaluation mode, on the CPU."""
+        """q(z | v, I) of training pairs picked at random, in evaluation mode, on the CPU."""
         self.network.eval()
         parts = []
-        for indices in torch.arange(min(count, len(self.pairs))).split(128):
+        for indices in spread(len(self.pairs), count, self.config.seed).split(128):
             pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
             parts.append(self.network.encode_motion(pair.frame, pair.difference))
         self.network.train()
@@ -131,12 +132,12 @@ class Trainer:
         return Posterior(mean, log_variance)
 
 
-def fits(pairs: Pairs, device: torch.device) -> bool:
+def fits(pairs: AnyPairs, device: torch.device) -> bool:
     """Whether the data may live on the device, leaving at least half of its free memory to the network."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    return 2 * pairs.frames.nbytes < free // 2
+    return pairs.nbytes < free // 2
 
 
 def starting_weights(config: TrainingConfig) -> Weights:
@@ -163,8 +164,8 @@ def train(
     processes = processes or Processes()
     resume = config is None
     config = config or read_config(folder)
-    pairs = training_pairs(config.data, config.pairs, config.network.size, config.seed)
-    held_out = held_out_pairs(config.data, config.network.size, config.seed) if processes.is_first else None
+    pairs = training_pairs(config)
+    held_out = held_out_pairs(config) if processes.is_first else None
     begun = resume and (folder / "state.safetensors").exists()
     start = None if begun or not config.start else starting_weights(config)
     if start:
@@ -209,7 +210,7 @@ def train(
 
 
 def save_checkpoint(
-    run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float, final: bool
+    run: RunFolder, trainer: Trainer, held_out: AnyPairs | None, step: int, seconds: float, final: bool
 ) -> None:
     """The resumable state, the light weights (with few posteriors before the end), and a look at held-out pairs."""
     history = {"config": trainer.config.to_dict(), "step": step, "seconds": round(seconds, 1)}

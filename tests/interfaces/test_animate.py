@@ -1,0 +1,288 @@
+"""Sheets in, sheets and clips out: which frames are animated from which, what is written, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from visual_dynamics.applications.palette import palette_of
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import Sheet, read_sheet
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.animate import (
+    Animation,
+    Clip,
+    Options,
+    animate_files,
+    draw_comparison,
+    file_names,
+    find_clips,
+    read_target,
+    write_animation,
+)
+from visual_dynamics.interfaces.results import ResultFolder
+from visual_dynamics.interfaces.sprite_files import write_sheet
+from visual_dynamics.sampling.predictor import Predictor
+
+UP, LEFT, DOWN = Tag("walk/up", 0, 3), Tag("walk left", 4, 6, "pingpong"), Tag("fall", 7, 8)
+RED, BLUE = (220, 40, 60), (60, 90, 230)
+
+
+def hero(count: int = 9, color: tuple[int, int, int] = RED, height: int = 14, width: int = 12) -> np.ndarray:
+    """Frames that all differ: uint8 (count, height, width, 4)."""
+    frames = np.zeros((count, height, width, 4), np.uint8)
+    for t, frame in enumerate(frames):
+        frame[height - 3 - t :, 2:9] = (*color, 255)
+        frame[-2:, 2:9] = (*color[::-1], 255)
+    return frames
+
+
+def sheet(frames: np.ndarray, *tags: Tag) -> Sheet:
+    return Sheet(frames, 10 * np.arange(3, len(frames) + 3), tags)
+
+
+REFERENCE = sheet(hero(), UP, LEFT, DOWN)
+PICTURE = sheet(hero(1, BLUE))
+EACH = (Clip(0, 3, 0, 0, (UP,)), Clip(4, 6, 4, 1, (LEFT,)), Clip(7, 8, 7, 2, (DOWN,)))
+
+
+@pytest.fixture
+def predictor(tiny_network) -> Predictor:
+    return Predictor(tiny_network)
+
+
+# --- which frames from which ---
+
+
+@pytest.mark.parametrize(
+    ("tag", "pose", "clip"),
+    [
+        (None, None, Clip(0, 3, 0, 0, (UP,))),
+        (None, 2, Clip(0, 3, 2, 0, (UP,))),
+        (None, 5, Clip(4, 6, 5, 0, (LEFT,))),
+        ("walk left", None, Clip(4, 6, 4, 0, (LEFT,))),
+        ("walk left", 2, Clip(4, 6, 6, 0, (LEFT,))),
+    ],
+)
+def test_a_picture_is_animated_with_the_tag_asked_for_or_that_of_its_pose(tag, pose, clip: Clip) -> None:
+    assert find_clips(REFERENCE, PICTURE, Options(tag, pose)) == [clip]
+
+
+def test_a_sheet_without_tags_is_one_clip() -> None:
+    assert find_clips(sheet(hero()), PICTURE, Options(pose=4)) == [Clip(0, 8, 4, 0, ())]
+
+
+def test_tags_that_share_the_pose_are_one_clip() -> None:
+    all_of_it, hit, other = Tag("attack", 1, 6), Tag("hit", 2, 3), Tag("other", 7, 8)
+    reference = sheet(hero(), all_of_it, hit, other)
+    assert find_clips(reference, PICTURE, Options(pose=2)) == [Clip(1, 6, 2, 0, (all_of_it, hit))]
+    assert find_clips(reference, PICTURE, Options("hit")) == [Clip(2, 3, 2, 0, (hit,))]
+    with pytest.raises(UserError, match="frame 0 of the reference has no tag: choose another --pose, or a --tag"):
+        find_clips(reference, PICTURE, Options())
+
+
+def test_a_frame_for_each_tag_by_name_or_in_order() -> None:
+    poses = hero(3, BLUE)
+    assert find_clips(REFERENCE, sheet(poses), Options()) == [*EACH]
+    assert find_clips(REFERENCE, sheet(poses), Options("walk left")) == [EACH[1]]
+    named = sheet(poses, Tag("fall", 0, 0), Tag("walk left", 1, 2), Tag("swim", 2, 2))
+    clips = [Clip(4, 6, 5, 1, (LEFT,)), Clip(7, 8, 8, 0, (DOWN,))]
+    assert find_clips(REFERENCE, named, Options(pose=1)) == clips
+    one = sheet(hero(1, BLUE), Tag("fall", 0, 0))
+    assert find_clips(REFERENCE, one, Options()) == [Clip(7, 8, 7, 0, (DOWN,))]
+    assert find_clips(REFERENCE, one, Options("walk left")) == [Clip(4, 6, 4, 0, (LEFT,))]
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "words"),
+    [
+        (PICTURE, Options("swim"), "the reference has no tag 'swim': it has 'walk/up', 'walk left', 'fall'"),
+        (PICTURE, Options("fall", 2), "the pose is one of the 2 frames of 'fall', 0 to 1, not 2"),
+        (PICTURE, Options(pose=9), "the pose is one of the 9 frames of the reference, 0 to 8, not 9"),
+        (PICTURE, Options(pose=-1), "not -1"),
+        (sheet(hero(3)), Options(pose=2), "the pose is one of the 2 frames of 'fall'"),
+        (sheet(hero(2)), Options(), "has 2 frames without tags, but needs one, or 3, one for each tag of the refer"),
+        (sheet(hero(2), Tag("swim", 0, 1)), Options(), "has no frame for a tag of the reference: it has 'swim'"),
+        (sheet(hero(2), Tag("fall", 0, 1)), Options("walk/up"), "has no frame for tag 'walk/up': it has 'fall'"),
+        (sheet(0 * hero(1)), Options(), "the target is empty"),
+        (sheet(np.concatenate([hero(2), 0 * hero(1)])), Options(), "frame 2 of the target is empty"),
+    ],
+)
+def test_targets_that_fit_nothing(target: Sheet, options: Options, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find_clips(REFERENCE, target, options)
+    assert words in str(caught.value)
+
+
+def test_references_that_cannot_be_followed() -> None:
+    blinking = hero()
+    blinking[5] = 0
+    reference = sheet(blinking, UP, LEFT, DOWN)
+    assert find_clips(reference, PICTURE, Options())  # the empty frame is in another tag
+    with pytest.raises(UserError, match="frame 5 of the reference is empty"):
+        find_clips(reference, PICTURE, Options("walk left"))
+    twice = sheet(hero(), Tag("a", 0, 3), Tag("a", 4, 8))
+    with pytest.raises(UserError, match="has 2 tags 'a'"):
+        find_clips(twice, PICTURE, Options("a"))
+    with pytest.raises(UserError, match=r"'t11', 3 more$"):
+        find_clips(sheet(hero(), *(Tag(f"t{k}", 0, 8) for k in range(15))), PICTURE, Options("a"))
+
+
+# --- the sheet ---
+
+
+@pytest.mark.parametrize("target_size", [(14, 12), (16, 16), (10, 16)], ids=str)
+def test_all_clips_of_a_sheet(predictor: Predictor, target_size: tuple[int, int]) -> None:
+    target = hero(3, BLUE, *target_size)
+    made = animate_files(predictor, REFERENCE, sheet(target), Options(pose=1))
+    assert made.given == (1, 5, 8) and made.sheet.tags == (UP, LEFT, DOWN)
+    assert made.sheet.frames.shape == (9, *target_size, 4)
+    assert np.array_equal(made.sheet.durations, REFERENCE.durations)
+    assert np.array_equal(made.reference.frames, REFERENCE.frames)
+    assert np.array_equal(made.sheet.frames[list(made.given)], target)
+    assert {tuple(color) for color in palette_of(made.sheet.frames)} <= {BLUE, BLUE[::-1]}
+
+
+def test_frames_share_the_palette_of_all_that_are_used(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "visual_dynamics.interfaces.animate.animate",
+        lambda predictor, frames, target, *rest: [seen.append(rest[-1]), np.repeat(target[None], len(frames), 0)][1],
+    )
+    target = sheet(
+        np.concatenate([hero(1, BLUE), hero(1), hero(1, (9, 9, 9))]), Tag("fall", 0, 0), Tag("walk/up", 1, 2)
+    )
+    animate_files(predictor, REFERENCE, target)
+    assert [sorted(map(tuple, colors.tolist())) for colors in seen] == [sorted([RED, RED[::-1], BLUE, BLUE[::-1]])] * 2
+
+
+def test_a_part_of_the_reference_is_counted_from_0(predictor: Predictor) -> None:
+    named = sheet(hero(2, BLUE), Tag("fall", 0, 0), Tag("walk left", 1, 1))
+    made = animate_files(predictor, REFERENCE, named)
+    assert made.sheet.tags == (Tag("walk left", 0, 2, "pingpong"), Tag("fall", 3, 4))
+    assert np.array_equal(made.sheet.durations, REFERENCE.durations[4:])
+    assert np.array_equal(made.reference.frames, REFERENCE.frames[4:])
+    assert np.array_equal(made.sheet.frames[[0, 3]], named.frames[[1, 0]])
+
+
+def test_options_are_passed_on(predictor: Predictor) -> None:
+    reference = sheet(hero())
+    results = [
+        animate_files(predictor, reference, PICTURE, options).sheet.frames.tobytes()
+        for options in (Options(), Options(method="direct"), Options(snap=False), Options(snap=False, snap_steps=False))
+    ]
+    assert len(set(results)) == 4
+
+
+# --- files ---
+
+
+def read_clip(path: Path) -> tuple[np.ndarray, list[float]]:
+    with Image.open(path) as image:
+        frames, durations = [], []
+        for number in range(image.n_frames):
+            image.seek(number)
+            frames.append(np.array(image.convert("RGBA")))
+            durations.append(image.info["duration"])
+    seen = np.stack(frames)
+    seen[seen[..., 3] == 0] = 0
+    return seen, durations
+
+
+def test_what_is_written_can_be_read_back(tmp_path: Path) -> None:
+    result = sheet(hero(9, BLUE), UP, LEFT, DOWN)
+    with ResultFolder(tmp_path / "out", False) as folder:
+        write_animation(folder, Animation(result, REFERENCE, (0, 4)), ["gif", "webp", "apng", "gif"], 2)
+    clips = [f"{name}.{kind}" for name in ("walk-up", "walk-left", "fall") for kind in ("gif", "webp", "apng")]
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == sorted(["sheet.png", "sheet.json", "comparison.png", *clips])
+    again = read_sheet(tmp_path / "out" / "sheet.json")
+    assert np.array_equal(again.frames, result.frames) and again.tags == result.tags
+    assert np.array_equal(again.durations, result.durations)
+    for kind in ("gif", "webp", "apng"):
+        frames, durations = read_clip(tmp_path / "out" / f"walk-left.{kind}")
+        assert np.array_equal(frames, result.frames[[4, 5, 6, 5]])
+        assert durations == result.durations[[4, 5, 6, 5]].tolist()
+
+
+def test_without_tags_there_is_one_clip(tmp_path: Path) -> None:
+    with ResultFolder(tmp_path, True) as folder:
+        write_animation(folder, Animation(sheet(hero(3)), sheet(hero(3)), (0,)), ["apng"], 1)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["animation.apng", "comparison.png", "sheet.json", "sheet.png"]
+
+
+def test_names_of_files() -> None:
+    names = ["walk", "Walk", "a/b\\c", "../..", "", "walk-2", "walk", "über 1", ".hidden", "x" * 200]
+    files = file_names(names)
+    assert files[:6] == ["walk", "Walk-2", "a-b-c", "animation", "animation-2", "walk-2-2"]
+    assert files[6:9] == ["walk-3", "über-1", "hidden"] and len(files[9]) == 80
+    assert len({name.lower() for name in files}) == len(names)
+
+
+def test_the_comparison_has_a_pair_of_rows_for_each_tag_and_breaks_long_ones() -> None:
+    def shape(reference: Sheet, result: Sheet, scale: int) -> tuple[int, ...]:
+        return draw_comparison(Animation(result, reference, (0,)), scale).shape
+
+    row, column = 2 * 14 + 16 + 4, 2 * 12 + 4
+    assert shape(REFERENCE, REFERENCE, 2) == (4 + 6 * row, 4 + 4 * column, 3)
+    small = sheet(hero(9, BLUE, 12, 11), UP, LEFT, DOWN)
+    assert shape(REFERENCE, small, 2) == (4 + 6 * row, 4 + 4 * column, 3)
+    long = sheet(np.repeat(hero(1), 30, axis=0))
+    assert shape(long, long, 2) == (4 + 6 * row, 4 + 13 * column, 3)
+    with pytest.raises(UserError, match="smaller --scale"):
+        shape(sheet(np.repeat(hero(1), 900, axis=0)), sheet(np.repeat(hero(1), 900, axis=0)), 16)
+
+
+def test_the_comparison_shows_both() -> None:
+    picture = draw_comparison(Animation(sheet(hero(2, BLUE)), sheet(hero(2)), (0,)), 1)
+    rows = [4, 4 + 14 + 16 + 4]
+    for top, color in zip(rows, (RED, BLUE), strict=True):
+        assert picture[top + 11, 4 + 3].tolist() == [*color] and picture[top, 4].tolist() == [150, 150, 150]
+
+
+# --- targets ---
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reference as JSON and as rows of cells, and a picture of another character."""
+    monkeypatch.chdir(tmp_path)
+    write_sheet(tmp_path / "hero.json", REFERENCE)
+    Image.fromarray(PICTURE.frames[0]).save("other.png")
+    return tmp_path
+
+
+def test_how_targets_are_read(place: Path) -> None:
+    poses = hero(3, BLUE)
+    Image.fromarray(np.concatenate(poses, axis=1)).save("row.png")
+    Image.fromarray(np.concatenate(poses, axis=0)).save("column.png")
+    whole = read_target(Path("row.png"), None, REFERENCE)
+    assert whole.frames.shape == (1, 14, 36, 4) and not whole.tags
+    larger_cell = read_target(Path("other.png"), (16, 16), REFERENCE)
+    assert np.array_equal(larger_cell.frames, PICTURE.frames) and not larger_cell.tags
+    for name in ("row.png", "column.png"):
+        in_order = read_target(Path(name), (12, 14), REFERENCE)
+        assert np.array_equal(in_order.frames, poses) and not in_order.tags
+    rows = read_target(Path("hero.png"), (12, 14), REFERENCE)
+    assert [tag.name for tag in rows.tags] == ["row 0", "row 1", "row 2"] and np.array_equal(rows.frames, hero())
+    assert not read_target(Path("hero.png"), (12, 14), REFERENCE, rows_are_animations=False).tags
+    assert read_target(Path("hero.json"), None, REFERENCE).tags == REFERENCE.tags
+
+
+def test_targets_that_cannot_be_read(place: Path) -> None:
+    Path("text.png").write_text("no picture")
+    Image.new("RGBA", (12, 14)).save("nothing.png")
+    for name, cell, words in [
+        ("text.png", None, "not a readable picture"),
+        ("text.png", (12, 14), "not a readable picture"),
+        ("nothing.png", None, "fully transparent"),
+        ("hero.png", (7, 14), "no multiple of 7 x 14"),
+        ("nowhere", None, "no such file"),
+        (".", None, "no frames|differ in size"),
+    ]:
+        with pytest.raises(UserError, match=words):
+            read_target(Path(name), cell, REFERENCE)

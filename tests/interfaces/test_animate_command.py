@@ -1,0 +1,94 @@
+"""The verb `animate`, on its own: files in, files out, and mistakes that write nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+
+from tests.interfaces.test_animate import BLUE, PICTURE, REFERENCE, hero
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import read_sheet
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.animate_command import animate
+from visual_dynamics.interfaces.sprite_files import write_sheet
+
+ROOT = Path(__file__).parents[2]
+Command = Callable[..., None]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reference as JSON and as rows of cells, and a picture of another character."""
+    monkeypatch.chdir(tmp_path)
+    write_sheet(tmp_path / "hero.json", REFERENCE)
+    Image.fromarray(PICTURE.frames[0]).save("other.png")
+    return tmp_path
+
+
+@pytest.fixture
+def command(place: Path, tiny_weights_file: Path) -> Command:
+    app = typer.Typer()
+    app.command()(animate)
+
+    def command(*words: str) -> None:
+        app(["--model", str(tiny_weights_file), "--device", "cpu", *words], standalone_mode=False)
+
+    return command
+
+
+def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    command("hero.json", "other.png", "--tag", "walk left", "--pose", "1", "--out", "new", "--clip", "gif")
+    assert capsys.readouterr() == ("3 frames of other.png in new: see comparison.png\n", "")
+    assert sorted(path.name for path in Path("new").iterdir()) == [
+        "comparison.png",
+        "sheet.json",
+        "sheet.png",
+        "walk-left.gif",
+    ]
+    made = read_sheet("new/sheet.json")
+    assert np.array_equal(made.frames[1], PICTURE.frames[0]) and made.tags == (Tag("walk left", 0, 2, "pingpong"),)
+    command("hero.png", "other.png", "--cell", "12x14", "--out", "grid", "--method", "direct", "--no-snap", "--loop")
+    assert {"row-0.gif", "row-0.webp", "row-0.apng"} < {path.name for path in Path("grid").iterdir()}
+    command("hero.png", "other.png", "--cell", "12x14", "--no-rows", "--out", "one")
+    assert len(read_sheet("one/sheet.json").frames) == 9 and Path("one/animation.gif").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("hero.png other.png", "give the size of its cells"),
+        ("hero.png other.png --cell 64", "a size of cells looks like 64x64, not '64'"),
+        ("hero.png other.png --cell 0x4", "cells are at least 1 x 1"),
+        ("hero.png other.png --cell 13x14", "no multiple of 13 x 14"),
+        ("nowhere.png other.png --cell 12x14", "cannot read nowhere.png: there is no such file"),
+        ("hero.json nowhere.png", "cannot read nowhere.png: there is no such file"),
+        ("hero.json other.png --tag swim", "has no tag 'swim'"),
+        ("hero.json other.png --pose 9", "0 to 8, not 9"),
+        ("hero.json wide.png", "17 x 14 pixels, but the model takes 16 x 16 at most"),
+        ("broken.json other.png", "it is not valid JSON"),
+        ("hero.json other.png --out .", "is not empty"),
+    ],
+)
+def test_mistakes_write_nothing(command: Command, place: Path, words: str, told: str) -> None:
+    Image.fromarray(hero(1, BLUE, 14, 17)[0]).save("wide.png")
+    Path("broken.json").write_text("{")
+    before = sorted(place.rglob("*"))
+    with pytest.raises(UserError, match=r"^[^\n]*$") as caught:
+        command("--out", "new", *words.split())
+    assert told in str(caught.value) and sorted(place.rglob("*")) == before
+
+
+def test_the_command_loads_quickly() -> None:
+    code = (
+        "import sys\nimport visual_dynamics.interfaces.animate_command\n"
+        "print([name for name in ('torch', 'numpy', 'PIL', 'rich', 'av') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,82 @@
+"""What a run trains on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.sprites import noise_characters
+from visual_dynamics.data import sprites
+from visual_dynamics.errors import UserError
+from visual_dynamics.training import data
+from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.loop import train
+from visual_dynamics.weights import load_weights
+
+TINY = TrainingConfig(preset="tiny", steps=2, batch=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sprites") / "packed"
+    sprites.pack_characters(noise_characters(4), path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = sprites.Split(np.arange(3), np.arange(0), np.arange(3, 4))
+    monkeypatch.setattr(data, "sprite_split", lambda name: split)
+
+
+def test_sprites_are_told_from_pairs(folder: Path) -> None:
+    config = replace(TINY, data=str(folder))
+    assert len(data.training_pairs(config)) == 3 * 157
+    assert len(data.training_pairs(replace(config, between="any"))) == 3 * 1454
+    assert len(data.training_pairs(replace(config, pairs=100))) == 100
+    held_out = data.held_out_pairs(config, count=50)
+    assert held_out is not None and len(held_out) == 50
+    assert held_out.size == (16, 16)
+    whole = data.training_pairs(replace(config, preset="sprites", pairs=1))
+    assert whole.size == (64, 64)
+
+
+def test_a_run_on_sprites(folder: Path, tmp_path: Path) -> None:
+    weights = load_weights(train(replace(TINY, data=str(folder)), tmp_path / "run", torch.device("cpu")))
+    assert len(weights.posteriors) == 3 * 157
+
+
+def test_shapes_are_20000_pairs_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(data.shapes, "shapes_pairs", lambda count, *args, **options: asked.append(count))
+    data.training_pairs(TINY)
+    data.training_pairs(replace(TINY, pairs=7))
+    assert asked == [20_000, 7]
+
+
+def test_unknown_choices_are_told() -> None:
+    with pytest.raises(UserError, match="neighbours or any"):
+        replace(TINY, between="all")
+    with pytest.raises(UserError, match="reed or paper"):
+        replace(TINY, split="mine")
+
+
+def test_places_are_spread() -> None:
+    places = data.spread(100, 10, seed=0)
+    assert len(set(places.tolist())) == 10 and places.max() < 100 and places.tolist() != sorted(places.tolist())
+    assert sorted(data.spread(5, 10, seed=0).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_sheets_are_split_by_character(tmp_path: Path) -> None:
+    for number in range(12):
+        frames = np.random.default_rng(number).integers(1, 256, (8, 32, 4), dtype=np.uint8)
+        Image.fromarray(frames).save(tmp_path / f"{number:02d}.png")
+    config = replace(TINY, data=str(tmp_path), sheets="8x8")
+    held_out = data.held_out_pairs(config)
+    assert len(data.training_pairs(config)) == 11 * 3 and held_out is not None and len(held_out) == 3
+    (tmp_path / "10.png").unlink()
+    (tmp_path / "11.png").unlink()
+    assert len(data.training_pairs(config)) == 10 * 3 and data.held_out_pairs(config) is None

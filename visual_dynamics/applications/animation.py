@@ -1,0 +1,149 @@
+"""A whole animation from one frame: the motions of a reference character, carried over to another one.
+
+Frames are sprites: uint8 RGBA, colours not multiplied by alpha, a pixel there from half alpha on. The network sees
+them over black, unscaled, in squares of its own size; what it predicts is cut out again (see `palette`).
+
+Letters in shape comments: T frames of the reference, H, W their height and width; h, w those of the target; P
+colours, n frames at a time, S the side of the network's frames; sizes in pixels.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from visual_dynamics.applications.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import Box, Pixels, crop_from_square
+from visual_dynamics.sampling.predictor import Predictor
+
+Method = Literal["chained", "direct"]
+
+
+def animate(
+    predictor: Predictor,
+    reference: Pixels,
+    target: Pixels,
+    pose: int = 0,
+    method: Method = "chained",
+    loop: bool = False,
+    snap: bool = True,
+    snap_steps: bool = True,
+    palette: Pixels | None = None,
+) -> Pixels:
+    """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moves alike: (T, h, w, 4).
+
+    Frame `pose` is the target itself; see `animation_plan` for the others. What the reference repeats is repeated, so
+    that held poses stand still and cycles close. Alpha is 0 or 255, and transparent pixels are black.
+
+    snap: colours become the nearest ones of the palette (P, 3), which is the target's own unless given.
+    snap_steps: "chained" goes on from snapped frames, which stops drift, whether or not the results are snapped.
+    """
+    plan = animation_plan(len(reference), pose, method, loop)
+    check_sprites(reference, "the reference")
+    check_sprites(target[None], "the target")
+    size = predictor.size
+    reference_box, box = standing_boxes(reference.shape[1:3], target.shape[:2], size)
+    palette = palette_of(target[None]) if palette is None else palette
+    motions = _in_squares(over_black(reference), reference_box, size)  # (T, S, S, 3)
+    poses = [frame.tobytes() for frame in motions]
+
+    sprites = np.empty((len(reference), size, size, 4), np.uint8)
+    sprites[pose] = _in_squares(_hard(target[None]), box, size)[0]
+    seen = {pose: _as_frame(sprites[pose])}  # what the network goes on from, (3, S, S)
+    made = {poses[pose]: pose}  # what a frame of the reference looks like -> the first frame made for it
+    for source, results in plan.items():
+        new = list({poses[frame]: frame for frame in reversed(results) if poses[frame] not in made}.values())
+        if new:
+            before = _as_frame(motions[source])
+            codes = [predictor.encode(before, _as_frame(motions[frame])).mean for frame in new]
+            predictor.set_image(seen[source])
+            predicted = predictor.decode(torch.stack(codes))  # (n, 3, S, S)
+            snapped, plain = _as_sprites(predicted, target, palette)
+            sprites[new] = snapped if snap else plain
+            made |= {poses[frame]: frame for frame in new}
+            seen |= zip(new, map(_as_frame, snapped) if snap_steps else predicted, strict=True)
+        for frame in results:
+            twin = made[poses[frame]]
+            sprites[frame], seen[frame] = sprites[twin], seen[twin]
+    return crop_from_square(sprites, box)
+
+
+def animation_plan(count: int, pose: int, method: Method = "chained", loop: bool = False) -> dict[int, list[int]]:
+    """Frame of the clip -> those made from it by the reference's motion between the two; made before it is used.
+
+    "direct": all from the pose, so that errors do not add up; for models that know motions between any two frames.
+    "chained": each from its neighbour, forwards and backwards from the pose. With `loop` the first frame is a neighbour
+    of the last, and each frame is reached the shorter way round.
+    """
+    if not 0 <= pose < count:
+        raise UserError(f"the pose is one of {count} frames, 0 to {count - 1}, not {pose}")
+    if method == "direct":
+        return {pose: [frame for frame in range(count) if frame != pose]}
+    if method != "chained":
+        raise UserError(f"no method {method!r}; there are chained, direct")
+    ahead, behind = (count // 2, (count - 1) // 2) if loop else (count - 1 - pose, pose)
+    plan: dict[int, list[int]] = {}
+    for way, steps in ((1, ahead), (-1, behind)):
+        for step in range(steps):
+            plan.setdefault((pose + way * step) % count, []).append((pose + way * (step + 1)) % count)
+    return plan
+
+
+def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Box, Box]:
+    """Where frames (H, W) and (h, w) lie in the network's squares: in the middle, on the same ground line.
+
+    Nothing is scaled. The taller one is in the middle of the height as well, as in training.
+    """
+    for (height, width), what in ((reference, "the reference"), (target, "the target")):
+        if max(height, width) > size:
+            told = f"{width} x {height} pixels, but the model takes {size} x {size} at most"
+            raise UserError(f"the frames of {what} are {told}; sprites are not scaled")
+    taller = max(reference[0], target[0])
+    ground = (size - taller) // 2 + taller
+    first, second = (Box(ground - height, (size - width) // 2, height, width) for height, width in (reference, target))
+    return first, second
+
+
+def check_sprites(frames: Pixels, what: str, first: int = 0) -> None:
+    """Refuse frames (T, H, W, 4) of which one is empty or has a background; `first` is the number of the first one."""
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 4 or 0 in frames.shape:
+        raise ValueError(f"sprites are uint8 (T, H, W, 4), not {frames.dtype} {frames.shape}")
+    for number, frame in enumerate(frames, first):
+        where = f"frame {number} of {what}" if len(frames) > 1 else what
+        opaque = frame[..., 3] >= OPAQUE
+        if not opaque.any():
+            raise UserError(f"{where} is empty: it has no visible pixel")
+        edge = np.concatenate([frame[0], frame[-1], frame[:, 0], frame[:, -1]])[:, :3].astype(np.float32)
+        if opaque.all() and np.median(np.square(edge).sum(axis=1)) > BRIGHT**2:
+            raise UserError(f"{where} has no transparent pixel: sprites need a transparent background, or a black one")
+
+
+def _hard(frames: Pixels) -> Pixels:
+    """(n, h, w, 4) -> the same with pixels that are either there or not."""
+    alpha = np.where(frames[..., 3:] >= OPAQUE, np.uint8(255), np.uint8(0))
+    return np.concatenate([over_black(frames), alpha], axis=-1)
+
+
+def _in_squares(frames: Pixels, box: Box, size: int) -> Pixels:
+    """(n, h, w, C) -> (n, S, S, C), 0 around them."""
+    below, right = size - box.top - box.height, size - box.left - box.width
+    return np.pad(frames, ((0, 0), (box.top, below), (box.left, right), (0, 0)))
+
+
+def _as_frame(picture: Pixels) -> Tensor:
+    """(S, S, 3), or with alpha and black where it is 0 -> floats (3, S, S) in [0, 1]"""
+    return torch.from_numpy(picture[..., :3].copy()).permute(2, 0, 1).float() / 255
+
+
+def _as_sprites(predicted: Tensor, target: Pixels, palette: Pixels) -> tuple[Pixels, Pixels]:
+    """(n, 3, S, S) -> (n, S, S, 4) in the colours of the palette, and the same in those that were predicted."""
+    colors = predicted.permute(0, 2, 3, 1).cpu().numpy()
+    opaque = opaque_pixels(colors, target[None])[..., None]
+    alpha = np.where(opaque, np.uint8(255), np.uint8(0))
+    both = snap_to_palette(colors, palette), np.rint(colors * 255).astype(np.uint8)
+    snapped, plain = (np.concatenate([np.where(opaque, rgb, np.uint8(0)), alpha], axis=-1) for rgb in both)
+    return snapped, plain

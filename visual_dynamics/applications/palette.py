@@ -1,0 +1,176 @@
+"""Predicted frames become sprites again: few colours, and pixels that are either there or not.
+
+The network sees sprites over black (`over_black`) and its frames come back without alpha, with colours slightly off.
+Brightness alone cannot tell the background from a near-black outline. The sprite that went in can: a dark pixel is
+opaque if its surroundings look like those of an opaque pixel of that sprite rather than of a transparent one.
+
+Letters in shape comments: T frames, K example frames, H, W height and width in pixels, P colours, N pixels, E patches.
+Alpha is binary: half (128 of 255) and more is opaque, so that soft shadows are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import Pixels
+
+OPAQUE = 128  # alpha from which a pixel counts as visible
+BRIGHT = 80.0  # distance from black in RGB, 0 to 441, beyond which a predicted pixel is no background
+NOVELTY = 60.0  # distance in RGB beyond which a neighbour only counts as unlike, however far it is
+REACH, SPREAD = 2, 1.0  # pixels: patches are 5x5, and the weights in them fall off like a Gaussian of this deviation
+MAX_PATCHES = 4096  # kinds of them in the examples; of more, every so many-th is kept
+VALUES_AT_A_TIME = 2**22  # float32 numbers of a table of distances: 16 MB
+
+Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+_OFFSETS = np.arange(-REACH, REACH + 1)
+_WEIGHTS = np.exp(-np.add.outer(_OFFSETS**2, _OFFSETS**2) / (2 * SPREAD**2)).astype(np.float32).ravel()  # (25,)
+
+
+def over_black(frames: Pixels) -> Pixels:
+    """RGBA (T, H, W, 4) -> RGB (T, H, W, 3) as the network sees it: opaque pixels as they are, all others black."""
+    return np.where(frames[..., 3:] >= OPAQUE, frames[..., :3], np.uint8(0))
+
+
+def palette_of(frames: Pixels) -> Pixels:
+    """The colours of the visible pixels of RGBA (T, H, W, 4), sorted: (P, 3)."""
+    visible = frames[..., :3][frames[..., 3] >= OPAQUE]
+    if len(visible) == 0:
+        raise UserError("the sprite has no visible pixel")
+    return np.unique(visible, axis=0)
+
+
+def snap_to_palette(frames: npt.NDArray[Any], palette: Pixels) -> Pixels:
+    """Each pixel of (..., 3), uint8 or floats in [0, 1], becomes the nearest colour of (P, 3); uint8 (..., 3).
+
+    Nearest by squared distance in plain RGB; of two equally near colours the first.
+    """
+    if palette.ndim != 2 or palette.shape[1] != 3 or len(palette) == 0:
+        raise ValueError(f"a palette is (P, 3) with at least one colour, not {palette.shape}")
+    pixels = frames.reshape(-1, 3)
+    snapped = np.empty(pixels.shape, np.uint8)
+    colors = palette.astype(np.float32)
+    step = max(1, VALUES_AT_A_TIME // len(palette))
+    for start in range(0, len(pixels), step):
+        distances = _squared_distances(_as_levels(pixels[start : start + step]), colors)
+        snapped[start : start + step] = palette[distances.argmin(axis=1)]
+    return snapped.reshape(frames.shape)
+
+
+def cut_out(frames: npt.NDArray[Any], examples: Pixels, smallest_island: int = 4) -> Pixels:
+    """Predicted frames (T, H, W, 3) as sprites in the colours of the examples (K, h, w, 4): RGBA (T, H, W, 4).
+
+    Frames are uint8 or floats in [0, 1]. Transparent pixels are black.
+    """
+    opaque = opaque_pixels(frames, examples, smallest_island)
+    sprites = np.zeros((*frames.shape[:-1], 4), np.uint8)
+    sprites[..., :3] = snap_to_palette(frames, palette_of(examples))
+    sprites[..., 3] = 255
+    sprites[~opaque] = 0
+    return sprites
+
+
+def opaque_pixels(frames: npt.NDArray[Any], examples: Pixels, smallest_island: int = 4) -> Mask:
+    """Which pixels of predicted frames (T, H, W, 3) belong to the sprite: (T, H, W).
+
+    A bright pixel does. A dark one does if, among the patches of the examples (K, h, w, 4) whose middle is dark too,
+    the likest one is opaque in its middle. Islands of fewer pixels than `smallest_island` are then dropped as specks,
+    unless the examples have islands as small (sparks, say).
+    """
+    patches = _dark_patches(examples)
+    own_islands = [_island_sizes(alpha >= OPAQUE) for alpha in examples[..., 3]]
+    smallest = min([smallest_island, *(int(sizes[sizes > 0].min()) for sizes in own_islands if sizes.any())])
+    opaque = np.empty(frames.shape[:-1], np.bool_)
+    for frame, mask in zip(frames, opaque, strict=True):
+        mask[:] = _opaque_of_frame(_as_levels(frame), patches)
+        mask &= _island_sizes(mask) >= smallest
+    return opaque
+
+
+def _island_sizes(mask: Mask) -> npt.NDArray[np.intp]:
+    """(H, W) -> (H, W): for each true pixel how many its region has, connected also over corners; 0 for a false one."""
+    height, width = mask.shape
+    # Every true pixel takes the largest number among its region's pixels; 0 stands for false.
+    numbers = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
+    while True:
+        around = np.pad(numbers, 1)
+        windows = [around[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+        grown = np.where(mask, np.maximum.reduce(windows), 0)
+        grown = np.append(0, grown)[grown]  # a jump: what the pixel of that number has found meanwhile
+        if np.array_equal(grown, numbers):
+            return np.where(mask, np.bincount(numbers.ravel())[numbers], 0)
+        numbers = grown
+
+
+class _Patches(NamedTuple):
+    """Surroundings of dark pixels of the examples, each kind once; outside of a frame lies transparent black."""
+
+    colors: Floats  # (P, 3)
+    kinds: npt.NDArray[np.int32]  # (E, 25), rows of `colors`
+    opaque: Mask  # (E,), the pixel in the middle
+
+
+def _dark_patches(examples: Pixels) -> _Patches:
+    packed = over_black(examples).astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)  # (K, h, w)
+    codes = np.union1d(packed, [0])  # black comes first
+    colors = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1).astype(np.float32)
+    dark = np.square(colors).sum(axis=1) <= (1.25 * BRIGHT) ** 2  # a little more: predictions are inexact
+    kinds = np.empty((0, len(_WEIGHTS) + 1), np.int32)  # the last column: whether the middle is opaque
+    for frame, alpha in zip(packed, examples[..., 3], strict=True):
+        indices = np.searchsorted(codes, frame).astype(np.int32)
+        middles = np.flatnonzero(dark[indices])
+        rows = np.stack([*_surroundings(indices, middles), alpha.ravel()[middles] >= OPAQUE], axis=1)
+        kinds = np.unique(np.concatenate([kinds, rows]), axis=0)
+    if len(kinds) > MAX_PATCHES:
+        kinds = kinds[np.linspace(0, len(kinds) - 1, MAX_PATCHES).astype(np.intp)]
+    return _Patches(colors, kinds[:, :-1], kinds[:, -1] == 1)
+
+
+def _opaque_of_frame(frame: Floats, patches: _Patches) -> Mask:
+    """Levels (H, W, 3) -> (H, W)"""
+    opaque = np.square(frame).sum(axis=-1) > BRIGHT**2
+    unsure = np.flatnonzero(~opaque)
+    if patches.opaque.all() or not patches.opaque.any():  # all kinds of dark pixels alike
+        opaque.flat[unsure] = patches.opaque.any()
+        return opaque
+    step = max(1, VALUES_AT_A_TIME // max(len(patches.kinds), len(patches.colors)))
+    for start in range(0, len(unsure), step):
+        middles = unsure[start : start + step]  # n of them
+        unlikeness = np.zeros((len(patches.kinds), len(middles)), np.float32)  # (E, n)
+        for weight, pixels, kinds in zip(_WEIGHTS, _surroundings(frame, middles), patches.kinds.T, strict=True):
+            to_colors = np.minimum(_squared_distances(patches.colors, pixels), NOVELTY**2)  # (P, n)
+            unlikeness += (weight * to_colors)[kinds]
+        to_opaque, to_clear = (unlikeness[patches.opaque == wanted].min(axis=0) for wanted in (True, False))
+        opaque.flat[middles] = to_opaque < to_clear
+    return opaque
+
+
+def _surroundings(frame: npt.NDArray[Any], middles: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[Any]]:
+    """(H, W, ...), (n,) pixels counted row by row -> 25 times (n, ...): what lies there in their patches; 0 outside."""
+    margins = ((REACH, REACH), (REACH, REACH), *[(0, 0)] * (frame.ndim - 2))
+    padded = np.pad(frame, margins)
+    rows, columns = np.divmod(middles, frame.shape[1])
+    return (padded[rows + down, columns + right] for down in range(2 * REACH + 1) for right in range(2 * REACH + 1))
+
+
+def _squared_distances(pixels: Floats, colors: Floats) -> Floats:
+    """(N, 3), (P, 3) -> (N, P)"""
+    lengths, other_lengths = (np.square(values).sum(axis=1) for values in (pixels, colors))
+    return lengths[:, None] + other_lengths - 2 * (pixels @ colors.T)
+
+
+def _as_levels(frames: npt.NDArray[Any]) -> Floats:
+    """uint8, or floats in [0, 1], as floats from 0 to 255."""
+    if frames.shape[-1] != 3:
+        raise ValueError(f"frames are (..., 3), not {frames.shape}")
+    if frames.dtype == np.uint8:
+        return frames.astype(np.float32)
+    if not np.issubdtype(frames.dtype, np.floating):
+        raise ValueError(f"frames are uint8 or floats in [0, 1], not {frames.dtype}")
+    return (frames * 255).astype(np.float32)

@@ -1,0 +1,177 @@
+"""Sprite sheets become frames with alpha: a grid of cells, an Aseprite JSON and its picture, or a folder of frames.
+
+Letters in shape comments: T frames, H, W height and width of a frame in pixels.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Tag, read_layout
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import FORMATS, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Pixels
+
+PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+LIMITS_TOLD = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """An animated sprite."""
+
+    frames: Pixels  # uint8 (T, H, W, 4), RGBA, colours not multiplied by alpha
+    durations: npt.NDArray[np.int64]  # (T,), milliseconds
+    tags: tuple[Tag, ...] = ()
+
+    def __post_init__(self) -> None:
+        frames, durations = self.frames, self.durations
+        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 4 or 0 in frames.shape:
+            raise ValueError(f"frames are uint8 (T, H, W, 4), not {frames.dtype} {frames.shape}")
+        if durations.shape != (len(frames),) or not np.issubdtype(durations.dtype, np.integer):
+            raise ValueError(f"durations are {len(frames)} whole numbers, not {durations.dtype} {durations.shape}")
+        if durations.min() < 1 or durations.max() > LONGEST_DURATION:
+            raise ValueError(f"durations are 1 to {LONGEST_DURATION:,} milliseconds")
+        for tag in self.tags:
+            if tag.last >= len(frames):
+                raise ValueError(f"tag {tag.name!r} runs to frame {tag.last}, but there are {len(frames)} frames")
+
+
+def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_animations: bool = False) -> Sheet:
+    """A folder of frames, an Aseprite JSON, or a picture together with the width and height of its cells."""
+    path = Path(path)
+    if path.is_dir():
+        return read_frame_folder(path)
+    if path.suffix.lower() == ".json":
+        return read_aseprite(path)
+    if cell is None:
+        raise UserError(f"cannot cut {path} into frames: give the size of its cells, 64x64 say, or a JSON that does")
+    return read_grid(path, cell, rows_are_animations)
+
+
+def read_cell(words: str) -> tuple[int, int]:
+    """ "64x48" -> (64, 48), width and height."""
+    if not re.fullmatch(r"[0-9]{1,5}x[0-9]{1,5}", words.strip().lower()):
+        raise UserError(f"a size of cells looks like 64x64, not {words!r}")
+    width, height = words.strip().lower().split("x")
+    return int(width), int(height)
+
+
+def read_grid(path: str | Path, cell: tuple[int, int], rows_are_animations: bool = False) -> Sheet:
+    """A picture cut into cells of (width, height), row by row; on request each row has a tag: "row 0", "row 1" ...
+
+    Fully transparent cells at the right end of a row are left out, as is a row of nothing else, which leaves a gap in
+    the numbers of the tags. A transparent cell with a frame to the right of it is kept: a sprite may blink.
+    """
+    path = Path(path)
+    width, height = cell
+    if min(cell) < 1:
+        raise UserError(f"cells are at least 1 x 1 pixels, not {width} x {height}")
+    picture = _read_rgba(path)
+    rows, rest_below = divmod(picture.shape[0], height)
+    columns, rest_right = divmod(picture.shape[1], width)
+    if rest_below or rest_right:
+        raise UserError(f"cannot cut {path} into cells: {_size(picture)} are no multiple of {width} x {height}")
+    cells = picture.reshape(rows, height, columns, width, 4).swapaxes(1, 2)  # (rows, columns, height, width, 4)
+    frames: list[Pixels] = []
+    tags = []
+    for number, row in enumerate(cells):
+        shown = np.flatnonzero(row[..., 3].any(axis=(1, 2)))
+        if len(shown):
+            first = len(frames)
+            frames.extend(row[: shown[-1] + 1])
+            tags.append(Tag(f"row {number}", first, len(frames) - 1))
+    if not frames:
+        raise UserError(f"{path} holds no frames: it is fully transparent")
+    return Sheet(np.stack(frames), _usual_durations(len(frames)), tuple(tags) if rows_are_animations else ())
+
+
+def read_frame_folder(path: str | Path) -> Sheet:
+    """The pictures of a folder in natural order (1.png, 2.png, 10.png); other and hidden files are passed over."""
+    path = Path(path)
+    try:
+        names = [entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    names = sorted((name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES), key=_natural)
+    if not names:
+        raise UserError(f"no frames in {path}: it has no {', '.join(PICTURE_SUFFIXES)} files")
+    frames: list[Pixels] = []
+    for name in names:
+        frame = _read_rgba(path / name)
+        if frames and frame.shape != frames[0].shape:
+            sizes = f"{names[0]} is {_size(frames[0])}, {name} is {_size(frame)}"
+            raise UserError(f"the frames in {path} differ in size: {sizes}")
+        frames.append(frame)
+        _check_total(path, len(frames), *frame.shape[:2])
+    return Sheet(np.stack(frames), _usual_durations(len(frames)))
+
+
+def read_aseprite(path: str | Path) -> Sheet:
+    """The frames that an Aseprite JSON describes, from the picture it names; trimmed ones get their margins back."""
+    path = Path(path)
+    layout = read_layout(path)
+    width, height = layout.boxes[0].source
+    _check_total(path, len(layout.boxes), height, width)
+    picture = _read_rgba(path.parent / layout.image)
+    frames = np.zeros((len(layout.boxes), height, width, 4), np.uint8)
+    for frame, box in zip(frames, layout.boxes, strict=True):
+        (x, y), (w, h), (left, top) = box.corner, box.size, box.margin
+        if x + w > picture.shape[1] or y + h > picture.shape[0]:
+            raise UserError(f"{box.name} in {path} leaves the picture {layout.image}, which is {_size(picture)}")
+        frame[top : top + h, left : left + w] = picture[y : y + h, x : x + w]
+    return Sheet(frames, np.array([box.duration for box in layout.boxes], np.int64), layout.tags)
+
+
+def _read_rgba(path: Path) -> Pixels:
+    """(H, W, 4)"""
+    try:
+        if not path.is_file():
+            raise UserError("there is no such file")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UserError(f"the file is too large (at most {MAX_FILE_BYTES:,} bytes)")
+        Image.init()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # our own, lower limit of pixels follows
+            with Image.open(path, formats=[form for form in FORMATS if form in Image.OPEN]) as image:
+                if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:
+                    raise UserError(f"{image.width} x {image.height} pixels is too large ({LIMITS_TOLD})")
+                if image.mode.startswith(("I", "F")):
+                    raise UserError("its grey values have more than 8 bits; save it as RGBA")
+                return np.array(image.convert("RGBA"))
+    except UserError as error:
+        problem, cause = str(error), error.__cause__
+    except Image.DecompressionBombError as error:
+        problem, cause = f"the picture is too large ({LIMITS_TOLD})", error
+    except MemoryError as error:
+        problem, cause = "not enough memory", error
+    except Exception as error:  # decoders raise whatever a broken file makes them stumble over
+        problem, cause = "it is not a readable picture", error
+    raise UserError(f"cannot read {path}: {problem}") from cause
+
+
+def _check_total(path: Path, count: int, height: int, width: int) -> None:
+    """A few lines of JSON may ask for any number of frames."""
+    if count * height * width > MAX_PIXELS:
+        size = f"{count:,} frames of {width} x {height} pixels"
+        raise UserError(f"cannot read {path}: {size} are too large (at most {MAX_PIXELS // 10**6} million in all)")
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    """A key that sorts 2 before 10."""
+    parts = re.split("([0-9]+)", name.lower())  # texts at even places, digits at odd ones
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+
+def _usual_durations(count: int) -> npt.NDArray[np.int64]:
+    return np.full(count, USUAL_DURATION, np.int64)
+
+
+def _size(picture: Pixels) -> str:
+    return f"{picture.shape[1]} x {picture.shape[0]} pixels"

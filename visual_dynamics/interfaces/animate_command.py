@@ -1,0 +1,77 @@
+"""The verb `animate` of the command line. Heavy modules are imported when it runs."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.options import DeviceOption, ModelOption, OutOption, OverwriteOption, ScaleOption
+
+
+class SpriteClip(StrEnum):
+    gif = "gif"
+    webp = "webp"
+    apng = "apng"
+
+
+class Way(StrEnum):
+    chained = "chained"
+    direct = "direct"
+
+
+CLIPS = list(SpriteClip)
+REFERENCE_HELP = "A sheet that moves: an Aseprite JSON, a folder of frames, or a picture with --cell."
+TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
+TAG_HELP = "The animation to make; else the one that holds the pose, or all that the target has frames for."
+POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
+METHOD_HELP = "Each frame from the one before it, or all directly from the target."
+LOOP_HELP = "The animation is a cycle: reach each frame the shorter way round."
+
+
+def animate(
+    reference: Annotated[Path, typer.Argument(metavar="REFERENCE", help=REFERENCE_HELP)],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET_HELP)],
+    model: ModelOption = "sprites",
+    cell: Annotated[str | None, typer.Option(help="Width and height of a picture's cells: 64x64.")] = None,
+    rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
+    tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
+    pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
+    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.chained,
+    loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
+    snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
+    out: OutOption = Path("out/animate"),
+    clip: Annotated[list[SpriteClip], typer.Option("--clip", help="Kind of clip to write; may be repeated.")] = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Animate a sprite: carry the motions of a character over to another one."""
+    from rich.console import Console
+
+    from visual_dynamics.api import load
+    from visual_dynamics.data.sheets import read_cell, read_sheet
+    from visual_dynamics.interfaces.animate import Options, animate_files, find_clips, read_target, write_animation
+    from visual_dynamics.interfaces.results import ResultFolder, check_area
+
+    console = Console(stderr=True)
+    with (
+        ResultFolder(out, overwrite) as folder,
+        console.status("animating ...") if console.is_terminal else nullcontext(),
+    ):
+        size = read_cell(cell) if cell else None
+        for path in (reference, target):
+            if not path.exists():
+                raise UserError(f"cannot read {path}: there is no such file")
+        moving = read_sheet(reference, size, rows)
+        still = read_target(target, size, moving, rows)
+        options = Options(tag, pose, method.value, loop, snap)
+        count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
+        check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
+        animation = animate_files(load(model, device).predictor, moving, still, options)
+        write_animation(folder, animation, [kind.value for kind in clip], scale)
+    typer.echo(f"{count} frame{'' if count == 1 else 's'} of {target} in {out}: see comparison.png")

@@ -1,0 +1,27 @@
+"""Arguments and options that several verbs of the command line share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import torch
+
+SEED_HELP = "A whole number; the same seed gives the same pictures."
+
+ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
+ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
+ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.")]
+
+
+def find_device(name: str) -> torch.device:
+    from visual_dynamics.api import find_device
+
+    return find_device(name)

@@ -1,0 +1,58 @@
+"""visual-dynamics prepare: data in other forms become what `train` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
+
+OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
+
+
+@app.command()
+def lpc(
+    layers: Annotated[Path, typer.Argument(help="Folder of Liberated Pixel Cup layers (13 x 21 cells of 64x64).")],
+    out: OutOption,
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of characters.")] = 672,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other characters.")] = 0,
+) -> None:
+    """Compose characters from layers: a sheet each, a table of what they wear, and the credits."""
+    from visual_dynamics.data.lpc import compose
+    from visual_dynamics.data.lpc_sheets import write_sheets
+
+    with _bar("characters") as progress:
+        made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
+        written = write_sheets(out, made, layers)
+    typer.echo(f"{written} characters in {out}; CREDITS.txt goes with every picture of them")
+
+
+@app.command()
+def sprites(
+    published: Annotated[Path, typer.Argument(help="Folder of sprites_0.mat ... sprites_671.mat (Reed et al.).")],
+    out: OutOption,
+) -> None:
+    """Pack the published sprites (670 files, minutes to read) into four small files that are read in seconds."""
+    from visual_dynamics.data.sprites import pack_characters, read_characters
+
+    with _bar("files") as progress:
+        characters = read_characters(published, progress=progress)
+        pack_characters(characters, out)
+    typer.echo(f"{len(characters)} characters in {out}")
+
+
+@contextmanager
+def _bar(things: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr that is told (done, total)."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(things, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
