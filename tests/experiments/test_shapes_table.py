@@ -33,7 +33,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
 def test_every_row_and_column_is_there(result: dict) -> None:
     for name in ("generated", "authors"):
         rows = result["sets"][name]["rows"]
-        assert set(rows) == {"copy", "Flow", "ours, z from N(0, I)", "ours", "floor"}
+        assert set(rows) == {"copy", "Flow", "AE", "ours, z from N(0, I)", "ours", "floor"}
         for row in rows.values():
             assert set(row) == {"circles", "squares", "triangles", "circles_triangles"}
 

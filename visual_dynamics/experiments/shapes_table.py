@@ -1,7 +1,7 @@
 """The Shapes table and plot: does each shape move as it should?
 
 Paper      "Movement of 2D Shapes": KL divergence between true and predicted motion, and the plot beside the table.
-Command    visual-dynamics reproduce shapes [--autoencoder WEIGHTS] [--pairs AUTHORS_PAIRS]
+Command    visual-dynamics reproduce shapes [--pairs AUTHORS_PAIRS]
 Cost       about two minutes on one H200, about two hours on two CPU cores; --samples 2000 makes it minutes.
 Paper says Flow 6.77 / 7.07 / 6.07 / 8.42, AE 8.76 / 12.37 / 10.36 / 10.58, ours 1.70 / 2.48 / 1.14 / 2.46
            (circles / squares / triangles / circles-triangles).
@@ -58,7 +58,7 @@ class Options:
     """What a reader may change."""
 
     model: str = "shapes"
-    autoencoder: Path | None = None  # weights of the AE baseline; its row is left out without them
+    autoencoder: str = "shapes-ae"  # the AE baseline
     pairs: Path | None = None  # the authors' pairs
     samples: int | None = None
     seed: int = 0
@@ -102,7 +102,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "seed": options.seed,
         "model": Path(options.model).name,
         "weights": model.weights.digest,
-        "autoencoder_weights": load(options.autoencoder).weights.digest if options.autoencoder else None,
+        "autoencoder_weights": load(options.autoencoder).weights.digest,
         "seconds": round(time.monotonic() - started, 1),
     } | provenance(device)
 
@@ -113,8 +113,7 @@ def samplers(options: Options, device: torch.device) -> Iterator[tuple[str, Futu
     yield "copy", Copy()
     train = shapes.shapes_pairs(shapes.TRAIN_PAIRS, seed=0, split="train", size=SIZE)
     yield "Flow", FlowTransfer(train.to(device))
-    if options.autoencoder:
-        yield "AE", posterior_sampler(load_on(options.autoencoder, device))
+    yield "AE", posterior_sampler(load_on(options.autoencoder, device))
     yield "ours, z from N(0, I)", ModelSampler(model.predictor, Prior(model.predictor.network.config.latent))
     yield "ours", posterior_sampler(model)
 

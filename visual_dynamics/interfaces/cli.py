@@ -182,7 +182,7 @@ def reproduce(
     seed: SeedOption = 0,
     samples: Annotated[int | None, typer.Option(help="Number of samples instead of the paper's.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
-    autoencoder: Annotated[Path | None, typer.Option(help="Weights of an AE baseline to measure.")] = None,
+    autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="The authors' pairs, measured on as well.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
