@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,17 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
             bar.update(tasks[what], completed=share)  # type: ignore[arg-type]
 
         result = experiment.compute(options, device, tell)
-    write_atomically(folder / f"{name}.json", json.dumps(result).encode() + b"\n")
+    write_atomically(folder / f"{name}.json", json.dumps(without_nan(result), allow_nan=False).encode() + b"\n")
     return experiment.draw(result, folder)
+
+
+def without_nan(value: Any) -> Any:
+    """JSON knows no NaN (the correlation of what never moves, say): null stands for it."""
+    if isinstance(value, dict):
+        return {key: without_nan(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _check(options: Any, folder: Path) -> None:
