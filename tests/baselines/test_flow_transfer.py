@@ -13,7 +13,7 @@ pytest.importorskip("cv2")
 from visual_dynamics.baselines import flow_transfer
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.baselines.sampler import FutureSampler
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pair import IndexedPairs, Pairs
 from visual_dynamics.errors import UserError
 
 MOVES = [(2.5, -1.5), (-3.0, 2.0), (0.0, 4.0), (1.25, 0.75)]  # dx, dy of the training pairs, pixels, y down
@@ -110,6 +110,28 @@ def test_seeds_choose_among_all_neighbours_and_nothing_else_does(textures: Pairs
     assert torch.equal(sampler.sample(frame, [31, 2]), many[[31, 2]])
     assert torch.equal(FlowTransfer(textures, 4).sample(frame, [5])[0], many[5])
     assert sampler.sample(frame, []).shape == (0, 3, 64, 64)
+
+
+def test_pairs_that_share_their_frames_are_as_good_as_pairs_that_do_not(textures: Pairs) -> None:
+    store = torch.cat([textures.next_frames, textures.frames[:1]])  # the four share their first frame
+    shared = FlowTransfer(IndexedPairs(store, torch.full((4,), 4), torch.arange(4)), 3)
+    apart = FlowTransfer(textures, 3)
+    frames = torch.stack([texture(0, 0), texture(1, 1, seed=2)])
+    assert torch.equal(shared.nearest(frames), apart.nearest(frames))
+    assert all(torch.equal(shared.flow(index), apart.flow(index)) for index in range(4))
+    with pytest.raises(UserError, match=r"training frames are \(3, 64, 64\)"):
+        shared.sample(torch.rand(3, 32, 32), [0])
+
+
+def test_one_future_of_each_of_many_frames(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, seeds = FlowTransfer(textures, 4), [3, 1, 4, 1, 5]
+    frames = torch.stack([texture(0, 0, seed=seed) for seed in range(5)])
+    expected = torch.cat([sampler.sample(frame, [seed]) for frame, seed in zip(frames, seeds, strict=True)])
+    monkeypatch.setattr(flow_transfer, "QUERIES", 2)
+    assert torch.equal(sampler.sample_each(frames, seeds), expected)
+    assert sampler.sample_each(frames[:0], []).shape == (0, 3, 64, 64)
+    with pytest.raises(ValueError, match="5 frames need as many seeds"):
+        sampler.sample_each(frames, [0])
 
 
 def test_flows_are_measured_once_and_not_hoarded(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from visual_dynamics.experiments import analogy_table, shapes_table
+from visual_dynamics.experiments import analogy_table, realism_table, shapes_table
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
@@ -26,4 +26,8 @@ class Experiment(Protocol):
     def draw(self, result: dict[str, Any], folder: Path) -> str: ...
 
 
-EXPERIMENTS: dict[str, Experiment] = {"shapes": shapes_table, "analogy": analogy_table}  # type: ignore[dict-item]
+EXPERIMENTS: dict[str, Experiment] = {
+    "shapes": shapes_table,  # type: ignore[dict-item]
+    "analogy": analogy_table,  # type: ignore[dict-item]
+    "realism": realism_table,  # type: ignore[dict-item]
+}

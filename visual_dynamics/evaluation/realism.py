@@ -1,0 +1,188 @@
+"""Realism without people: a judge, a small network that must tell a real animation from a synthetic one.
+
+The judge sees two animations of one input in random order, (frame, real next frame) and (frame, synthetic next frame),
+and says which of them is real. It is trained on some inputs and asked about others. Fooled half of the time: it finds
+no difference. Fooled never: it always does.
+
+Letters in shape comments: N inputs, B of them in a batch, C channels, H, W height and width in pixels, J judges,
+K clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+WIDTHS = (32, 64, 128, 128)  # channels of the layers, each of which halves the size
+STEPS = 400
+BATCH = 32  # inputs a step, so twice as many animations
+LEARNING_RATE = 1e-3  # its peak
+WEIGHT_DECAY = 0.05
+SHIFT = 1 / 16  # of the side: how far training moves an input at most
+CHUNK = 256  # inputs asked about at once
+Z95 = 1.959964  # standard deviations on both sides that hold 95 % of a normal distribution
+DRAWS = 10_000  # of the bootstrap
+MIN_SIDE = 2 ** len(WIDTHS)  # pixels
+
+Interval = tuple[float, float]
+
+
+class Judge(nn.Module):
+    """A score for each animation; p(the first of two is real) = sigmoid(score of the first - score of the second)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, after in zip((6, *WIDTHS[:-1]), WIDTHS, strict=True):
+            layers += [nn.Conv2d(before, after, 4, stride=2, padding=1), nn.GroupNorm(8, after), nn.LeakyReLU(0.1)]
+        self.features = nn.Sequential(*layers)
+        self.score = nn.Linear(2 * WIDTHS[-1], 1)
+
+    def forward(self, frames: Tensor, next_frames: Tensor) -> Tensor:
+        """Frames and next frames (B, 3, H, W) in [0, 1] -> scores (B,), higher for more real."""
+        seen = torch.cat([next_frames - 0.5, 2 * (next_frames - frames)], 1)  # (B, 6, H, W)
+        found = self.features(seen)  # (B, C, H/16, W/16)
+        pooled = torch.cat([found.mean((2, 3)), found.amax((2, 3))], 1)  # (B, 2C): all over, and at the worst place
+        return self.score(pooled)[:, 0]
+
+
+def train_judge(
+    inputs: Tensor, real: Tensor, synthetic: Tensor, seed: int, steps: int = STEPS, batch: int = BATCH
+) -> Judge:
+    """A judge that has learned from inputs with both their next frames, floats (N, 3, H, W) in [0, 1] on one device.
+
+    Logistic loss. Each time an input is used it is mirrored or not and shifted, its three frames alike. The number of
+    steps is fixed beforehand: nothing that the judge may be asked about has a say in it. The same seed gives the same
+    judge on the same device.
+    """
+    _check(inputs, real, synthetic)
+    if not len(inputs):
+        raise ValueError("a judge cannot learn from no inputs")
+    chance = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        judge = Judge().to(inputs.device)
+    optimiser = torch.optim.AdamW(judge.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps)
+    # without `deterministic` the gradients of convolutions on a GPU differ from run to run
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        for chosen in _batches(len(inputs), steps, batch, chance):
+            frames, right, wrong = _augment([x[chosen.to(x.device)] for x in (inputs, real, synthetic)], chance)
+            scores = judge(frames.repeat(2, 1, 1, 1), torch.cat([right, wrong]))  # (2B,)
+            # Either order of the two gives -log sigmoid(score of real - score of synthetic), so none is drawn.
+            loss = F.softplus(scores[len(chosen) :] - scores[: len(chosen)]).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+    return judge.eval()
+
+
+def _batches(count: int, steps: int, batch: int, chance: torch.Generator) -> Iterator[Tensor]:
+    """Indices (batch,) for each step: all inputs in random order, then all in another, and so on."""
+    rounds = math.ceil(steps * batch / count)
+    order = torch.cat([torch.randperm(count, generator=chance) for _ in range(rounds)])
+    return iter(order[: steps * batch].split(batch))
+
+
+def _augment(frames: list[Tensor], chance: torch.Generator) -> list[Tensor]:
+    """Each input's frames, several times (B, 3, H, W), mirrored and shifted alike; the border goes on outside."""
+    count, _, height, width = frames[0].shape
+    rows, columns = (
+        (torch.arange(side) + _shifts(count, side, chance)).clamp(0, side - 1) for side in (height, width)
+    )  # (B, H), (B, W): where the new pixels come from
+    mirrored = torch.rand(count, 1, generator=chance) < 0.5
+    columns = torch.where(mirrored, width - 1 - columns, columns)
+    places = (rows[:, None, :, None] * width + columns[:, None, None, :]).flatten(2)  # (B, 1, HW)
+    places = places.expand(-1, 3, -1).to(frames[0].device)
+    return [x.flatten(2).gather(2, places).view_as(x) for x in frames]
+
+
+def _shifts(count: int, side: int, chance: torch.Generator) -> Tensor:
+    most = round(side * SHIFT)
+    return torch.randint(-most, most + 1, (count, 1), generator=chance)
+
+
+@torch.no_grad()
+def fooled(judge: Judge, inputs: Tensor, real: Tensor, synthetic: Tensor, seed: int) -> Tensor:
+    """For which inputs the judge takes the synthetic animation for the real one: bool (N,), on the CPU.
+
+    The seed puts one of the two first. That matters only where both score alike, as equal pictures do: the judge then
+    names the first, so that it is a toss-up.
+    """
+    _check(inputs, real, synthetic)
+    parts = [x.split(CHUNK) for x in (inputs, real, synthetic)]
+    pairs = [torch.stack([judge(x, right), judge(x, wrong)]) for x, right, wrong in zip(*parts, strict=True)]
+    right, wrong = torch.cat(pairs, 1).cpu()  # (N,) each
+    if not (right.isfinite() & wrong.isfinite()).all():
+        raise FloatingPointError("the judge's scores are not finite: its training went astray")
+    real_first = torch.rand(len(inputs), generator=torch.Generator().manual_seed(seed)) < 0.5
+    says_first = torch.where(real_first, right >= wrong, wrong >= right)
+    return says_first != real_first
+
+
+def _check(inputs: Tensor, real: Tensor, synthetic: Tensor) -> None:
+    shape = tuple(inputs.shape)
+    if len(shape) != 4 or shape[1] != 3 or min(shape[2:]) < MIN_SIDE:
+        raise ValueError(f"inputs are (N, 3, H, W) of at least {MIN_SIDE} pixels a side, not {shape}")
+    if not shape == real.shape == synthetic.shape:
+        raise ValueError(f"next frames are {shape} as the inputs, not {tuple(real.shape)}, {tuple(synthetic.shape)}")
+    if not all(x.is_floating_point() for x in (inputs, real, synthetic)):
+        raise ValueError("frames are floats in [0, 1]")
+
+
+@dataclass(frozen=True)
+class FooledShare:
+    """How often judges were fooled, with intervals that hold the true share in 95 % of the cases."""
+
+    share: float  # in [0, 1], mean over judges and inputs
+    interval: Interval  # the one to report: by clusters where they are known, Wilson's elsewhere
+    wilson: Interval  # as if every input were independent of the others
+    judges: tuple[float, ...]  # the share of each judge
+
+
+def fooled_share(answers: Tensor, clusters: Tensor | None = None, seed: int = 0) -> FooledShare:
+    """Sum up which of J judges was fooled on which of N inputs, bool (J, N).
+
+    `clusters` (N,): inputs with the same number, such as frames of one character, are not independent, and the interval
+    is then a bootstrap over clusters. The judges answer about the same inputs, so more judges narrow neither interval
+    by their number alone. A bootstrap knows nothing where all clusters agree: there Wilson's interval stands.
+    """
+    if answers.ndim != 2 or not answers.numel() or answers.dtype != torch.bool:
+        raise ValueError(f"answers are bool (J, N), not {answers.dtype} {tuple(answers.shape)}")
+    values = answers.double().mean(0)  # (N,)
+    share = float(values.mean())
+    wilson = wilson_interval(share, len(values))
+    interval = wilson
+    if clusters is not None:
+        found = cluster_interval(values, clusters, seed)
+        interval = found if found[0] < found[1] else wilson
+    return FooledShare(share, interval, wilson, tuple(answers.double().mean(1).tolist()))
+
+
+def wilson_interval(share: float, count: int) -> Interval:
+    """Wilson's 95 % interval of a share that was found in `count` independent trials."""
+    spread = Z95**2 / count
+    centre = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def cluster_interval(values: Tensor, clusters: Tensor, seed: int = 0) -> Interval:
+    """95 % interval of the mean of the values (N,): percentiles of the means of clusters drawn with replacement.
+
+    `clusters` (N,) says which values belong together; a cluster comes with all of its values.
+    """
+    if values.ndim != 1 or values.shape != clusters.shape or not len(values):
+        raise ValueError(f"values and clusters are (N,) twice, not {tuple(values.shape)} and {tuple(clusters.shape)}")
+    numbers = np.unique(clusters.numpy(), return_inverse=True)[1]  # (N,), below K
+    sums, sizes = np.bincount(numbers, values.double().numpy()), np.bincount(numbers)  # (K,) each
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(DRAWS, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(1) / sizes[drawn].sum(1), [0.025, 0.975])
+    return float(low), float(high)
