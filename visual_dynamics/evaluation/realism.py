@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 WIDTHS = (32, 64, 128, 128)  # channels of the layers, each of which halves the size
-STEPS = 400
+STEPS = 600
 BATCH = 32  # inputs a step, so twice as many animations
 LEARNING_RATE = 1e-3  # its peak
 WEIGHT_DECAY = 0.05
