@@ -10,10 +10,11 @@ Protocol: neighbouring frames of all animations of Reed's 100 test characters, w
 model holds (both come from his 500). One sampled next frame an input and method, in 8-bit colours; 32x32 are the same
 frames averaged over 2x2 pixels. Judges learn from inputs of one half of the characters and are asked about the other;
 characters 4n ... 4n + 3, which share frames, stay together and are drawn together for the intervals. Each method has
-judges of its own, three for each number of training inputs, which learn from different inputs of the half; their
-answers are averaged. What a judge is (its size, its steps) was settled on the 72 validation characters. 80 of the 100
-characters have a twin with another weapon among the 500, so that the input itself was seen there: the inputs of which
-this is not true are counted apart as well.
+judges of its own, three for each number of training inputs, with 50, 200 or all of the same 1,000 drawn anew for each
+judge; their answers are averaged. A judge's size and steps were settled on the 72 validation characters.
+
+80 of the 100 characters have a twin with another weapon among the 500, so that two inputs in five were seen there:
+the others are counted apart as well.
 """
 
 from __future__ import annotations
