@@ -26,21 +26,23 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     options = shapes_table.Options(samples=20, pairs=folder)
     made = shapes_table.compute(options, CPU, lambda what, share: told.append(what))
     patch.undo()
-    assert "ours" in told
+    assert "ours (smooth)" in told
     return json.loads(json.dumps(made))
 
 
 def test_every_row_and_column_is_there(result: dict) -> None:
-    for name in ("generated", "authors"):
+    for name in ("generated", "whole_pixels", "authors"):
         rows = result["sets"][name]["rows"]
-        assert set(rows) == {"copy", "Flow", "AE", "ours, z from N(0, I)", "ours", "floor"}
+        autoencoder = "AE" if name == "generated" else "AE (trained on sub-pixel places)"
+        assert list(rows) == ["copy", "Flow", autoencoder, "ours, z from N(0, I)", "ours", "floor"]
         for row in rows.values():
             assert set(row) == {"circles", "squares", "triangles", "circles_triangles"}
 
 
-def test_a_code_is_worth_more_on_its_own_scene_than_on_another(result: dict) -> None:
+def test_a_code_moves_its_own_scene_and_another(result: dict) -> None:
     found = result["analogies"]
-    assert 0 < found["reconstruction"] < found["analogy"] < found["copy"]
+    assert 0 < found["reconstruction"] < found["copy"] / 2
+    assert 0 < found["analogy"] < found["copy"] / 2
 
 
 def test_provenance_is_there(result: dict) -> None:
@@ -60,7 +62,7 @@ def test_truth_measured_twice_is_close() -> None:
     """The floor of the table is small where there are samples enough."""
     scenes = shapes.draw_scenes(40, 1, "test")
     images = shapes_table.Images(shapes.images(scenes).float() / 255, shapes.visible_masks(scenes))
-    one, two = (shapes_table.measure_truth(scenes, images, 12, seed, lambda *_: None) for seed in (1, 2))
+    one, two = (shapes_table.measure_truth(scenes, "integer", images, 12, seed, lambda *_: None) for seed in (1, 2))
     table = shapes_table.motion.motion_table(one, two)
     assert table["squares"] < 0.6
     assert shapes_table.motion.motion_correlations(one)["circle_triangle"] > 0.97

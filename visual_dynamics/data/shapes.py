@@ -121,9 +121,11 @@ def shapes_pairs(
     return scene_pairs(draw_scenes(count, seed, split), rendering, size)
 
 
-def scene_pairs(scenes: Scenes, rendering: Rendering = "integer", size: int = 64) -> Pairs:
+def scene_pairs(
+    scenes: Scenes, rendering: Rendering = "integer", size: int = 64, device: torch.device | str = "cpu"
+) -> Pairs:
     """The pairs of given scenes, so that whoever needs the truth can keep the scenes beside them."""
-    return Pairs(*(images(scenes, moved, rendering, size) for moved in (False, True)))
+    return Pairs(*(images(scenes, moved, rendering, size, device) for moved in (False, True)))
 
 
 def render(scenes: Scenes, moved: bool, rendering: Rendering = "integer", size: int = SIZE) -> tuple[Tensor, Masks]:

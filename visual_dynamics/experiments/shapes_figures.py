@@ -17,7 +17,12 @@ TITLES = {
     "triangles": "Triangles",
     "circles_triangles": "Circles-Triangles",
 }
-SETS = {"generated": "500 generated test images", "authors": "the authors' pairs"}
+SETS = {
+    "generated": "500 generated test images",
+    "whole_pixels": "500 generated test images, drawn at whole pixels",
+    "authors": "the authors' pairs",
+}
+MODELS = {"generated": "weights", "whole_pixels": "integer_weights", "authors": "integer_weights"}
 
 
 def histograms(displacements: Tensor) -> dict[str, list[list[float]]]:
@@ -55,7 +60,7 @@ def notes(result: dict[str, Any], name: str) -> str:
         f"[-{protocol['range']:g}, {protocol['range']:g}] px at {protocol['size']}x{protocol['size']}; "
         f"zero-bin epsilon {protocol['epsilon']:g}; {protocol['meter']}. "
         f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "
-        f"circle-square {found['circle_square']:.3f}. Seed {result['seed']}, weights {result['weights'][:12]}, "
+        f"circle-square {found['circle_square']:.3f}. Seed {result['seed']}, weights {result[MODELS[name]][:12]}, "
         f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
     )
 

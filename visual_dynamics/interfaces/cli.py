@@ -183,6 +183,7 @@ def reproduce(
     samples: Annotated[int | None, typer.Option(help="Number of samples instead of the paper's.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
+    integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="The authors' pairs, measured on as well.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
@@ -194,8 +195,9 @@ def reproduce(
         for known, experiment in EXPERIMENTS.items():
             typer.echo(f"{known:10} {experiment.SUMMARY}")
         return
-    given = {"model": model, "autoencoder": autoencoder, "pairs": pairs, "sprites": sprites, "samples": samples}
-    typer.echo(run_experiment(name, given | {"seed": seed}, out, find_device(device)))
+    given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
+    given |= {"integer_model": integer_model, "pairs": pairs, "seed": seed}
+    typer.echo(run_experiment(name, given, out, find_device(device)))
 
 
 @app.command()

@@ -67,7 +67,8 @@ def _check(options: Any, folder: Path) -> None:
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")
-    for name in (options.model, getattr(options, "autoencoder", None)):
-        size = SIZE if name is None else load_weights(find_weights(name)).network.config.size
+    models = (getattr(options, name) for name in ("model", "autoencoder", "integer_model") if hasattr(options, name))
+    for name in models:
+        size = load_weights(find_weights(name)).network.config.size
         if size != SIZE:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {SIZE}")

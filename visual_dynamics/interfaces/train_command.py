@@ -14,6 +14,7 @@ def train(
     out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     data: Annotated[str, typer.Option(help="'shapes', a folder or zip of pairs, a folder of sprites.")] = "shapes",
+    rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
     sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,
     split: Annotated[str, typer.Option(help="Sprites to train on: reed (500), paper (652).")] = "reed",
     between: Annotated[str, typer.Option(help="Pairs of sprites: neighbours, or any two frames.")] = "neighbours",
@@ -43,6 +44,7 @@ def train(
     if not resume:
         config = TrainingConfig(
             data=data,
+            rendering=rendering,
             sheets=sheets,
             split=split,
             between=between,

@@ -11,6 +11,7 @@ from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
 SPRITE_SPLITS = ("reed", "paper")
 SPRITE_PAIRS = ("neighbours", "any")
+RENDERINGS = ("integer", "smooth")
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
     data: str = "shapes"  # "shapes", a folder or zip of N_im1 / N_im2 pairs, a folder of Reed's sprites, or sheets
+    rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"
     split: str = "reed"  # of sprites: which characters to train on, Reed's 500 or the paper's 652
     between: str = "neighbours"  # of sprites: pairs of neighbouring frames, or of "any" two frames of an animation
@@ -48,6 +50,8 @@ class TrainingConfig:
                 raise UserError(f"{name} must be positive, not {getattr(self, name)}")
         if self.pairs is not None and self.pairs < 1:
             raise UserError(f"pairs must be positive, not {self.pairs}")
+        if self.rendering not in RENDERINGS:
+            raise UserError(f"rendering is {' or '.join(RENDERINGS)}, not {self.rendering}")
         if self.split not in SPRITE_SPLITS or self.between not in SPRITE_PAIRS:
             choices = f"split is {' or '.join(SPRITE_SPLITS)}, between is {' or '.join(SPRITE_PAIRS)}"
             raise UserError(f"{choices}, not {self.split} and {self.between}")

@@ -34,7 +34,8 @@ def training_pairs(config: TrainingConfig) -> AnyPairs:
     """
     data, size = Path(config.data), config.network.size
     if config.data == "shapes":
-        return shapes.shapes_pairs(config.pairs or shapes.TRAIN_PAIRS, config.seed, "train", size=size)
+        count = config.pairs or shapes.TRAIN_PAIRS
+        return shapes.shapes_pairs(count, config.seed, "train", _rendering(config), size)
     if not data.exists():
         raise UserError(
             f"no data {config.data!r}: give 'shapes', a folder or zip of N_im1 / N_im2 pairs, or of sprites"
@@ -54,7 +55,7 @@ def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     """Pairs to look at while training; None where a folder names no test pairs."""
     data, size = Path(config.data), config.network.size
     if config.data == "shapes":
-        return shapes.shapes_pairs(count, config.seed, "test", size=size)
+        return shapes.shapes_pairs(count, config.seed, "test", _rendering(config), size)
     if sprites.holds_characters(data):
         pairs = _sprite_pairs(config, sprite_split(config.split).test)
         return pairs.subset(spread(len(pairs), count, config.seed))
@@ -96,6 +97,10 @@ def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
 
 def _between(config: TrainingConfig) -> Between:
     return "any" if config.between == "any" else "neighbours"
+
+
+def _rendering(config: TrainingConfig) -> shapes.Rendering:
+    return "smooth" if config.rendering == "smooth" else "integer"
 
 
 def spread(total: int, count: int, seed: int) -> Tensor:
