@@ -281,6 +281,12 @@ def test_schedules() -> None:
     assert [config.learning_rate_at(step, 0) for step in range(5)] == [0.25, 0.5, 0.75, 1, 1]
     assert config.learning_rate_at(50, 0.5) == pytest.approx(0.51)
     assert config.learning_rate_at(99, 1) == pytest.approx(0.02)
-    assert [config.kl_weight_at(step) for step in (0, 4, 9, 50)] == [0.1, 0.5, 1.0, 1.0]
+    assert [config.kl_weight_at(step, step / 100) for step in (0, 4, 9, 50)] == [0.1, 0.5, 1.0, 1.0]
     assert config.progress(50, 1e9) == 0.5
     assert TrainingConfig(steps=None, minutes=2).progress(10**9, 60) == 0.5
+
+
+def test_a_bottleneck_closes_in_the_middle_of_the_run() -> None:
+    config = TrainingConfig(steps=100, kl_warmup=10, bottleneck=16.0)
+    weights = [config.kl_weight_at(step, step / 100) for step in (4, 20, 30, 45, 60, 99)]
+    assert weights == pytest.approx([0.5, 1.0, 1.0, 4.0, 16.0, 16.0])

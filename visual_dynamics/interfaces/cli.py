@@ -212,7 +212,7 @@ def models() -> None:
         config = weights.network.config
         size = f"{config.size}x{config.size}"
         typer.echo(
-            f"{name:10} {size:8} z {config.latent:5,}  {len(weights.posteriors):,} posteriors  "
+            f"{name:15} {size:8} z {config.latent:5,}  {len(weights.posteriors):,} posteriors  "
             f"{path.stat().st_size / 1e6:.1f} MB  sha256 {weights.digest[:12]}"
         )
 

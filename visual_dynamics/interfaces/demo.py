@@ -87,8 +87,8 @@ def partner(number: int) -> int:
 
 def _exhibits(model: Model, scenes: Scenes, seed: int, advance: Callable[[], object]) -> Iterator[Exhibit]:
     partners = [partner(number) - 1 for number in range(1, INPUTS + 1)]
-    as_partner = scene_pairs(replace(scenes, motions=scenes.motions[partners]), size=SIZE)
-    pairs = scene_pairs(scenes, size=SIZE)
+    as_partner = scene_pairs(replace(scenes, motions=scenes.motions[partners]), "smooth", SIZE)
+    pairs = scene_pairs(scenes, "smooth", SIZE)
     frames, truths, answers = (
         tensor.permute(0, 2, 3, 1).numpy() for tensor in (pairs.frames, pairs.next_frames, as_partner.next_frames)
     )

@@ -29,6 +29,9 @@ def train(
     warmup: Annotated[int, typer.Option(min=0, help="Steps over which the learning rate grows.")] = 50,
     sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.1,
     kl_warmup: Annotated[int, typer.Option(min=0, help="Steps over which the KL term is phased in.")] = 500,
+    bottleneck: Annotated[
+        float, typer.Option(help="Weight of the KL term at the end; above 1 for shorter codes.")
+    ] = 1.0,
     autoencoder: Annotated[bool, typer.Option("--autoencoder", help="The AE baseline.")] = False,
     seed: SeedOption = 0,
     log_every: Annotated[int, typer.Option(help="Steps between lines of the log.")] = 50,
@@ -59,6 +62,7 @@ def train(
             warmup=warmup,
             sigma=sigma,
             kl_warmup=kl_warmup,
+            bottleneck=bottleneck,
             autoencoder=autoencoder,
             seed=seed,
             log_every=log_every,

@@ -12,6 +12,7 @@ from visual_dynamics.model.presets import PRESETS, NetworkConfig
 SPRITE_SPLITS = ("reed", "paper")
 SPRITE_PAIRS = ("neighbours", "any")
 RENDERINGS = ("integer", "smooth")
+BOTTLENECK_GROWS = (0.3, 0.6)  # shares of the budget
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class TrainingConfig:
     weight_decay: float = 0.01
     sigma: float = 0.1  # deviation of p(v | z, I); lambda = 1 / (2 sigma^2)
     kl_warmup: int = 500  # steps over which the weight of the KL term grows from 0 to 1
+    bottleneck: float = 1.0  # weight of the KL term at the end; it grows to it between 30 % and 60 % of the budget
     autoencoder: bool = False  # the paper's AE baseline: no KL term, z is not sampled
     seed: int = 0
     log_every: int = 50
@@ -44,7 +46,7 @@ class TrainingConfig:
     posteriors: int = 20_000  # training pairs whose posteriors go into the final weights, as far as there is room
 
     def __post_init__(self) -> None:
-        positive = ("batch", "learning_rate", "sigma", "log_every", "checkpoint_every", "posteriors")
+        positive = ("batch", "learning_rate", "sigma", "bottleneck", "log_every", "checkpoint_every", "posteriors")
         for name in positive:
             if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
                 raise UserError(f"{name} must be positive, not {getattr(self, name)}")
@@ -80,10 +82,13 @@ class TrainingConfig:
         rate = self.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
         return rate * min(1.0, (step + 1) / self.warmup) if self.warmup else rate
 
-    def kl_weight_at(self, step: int) -> float:
+    def kl_weight_at(self, step: int, progress: float) -> float:
+        """A line from 0 to 1 in the first steps; later, along a geometric row, to the bottleneck."""
         if self.autoencoder:
             return 0.0
-        return min(1.0, (step + 1) / self.kl_warmup) if self.kl_warmup else 1.0
+        phased_in = min(1.0, (step + 1) / self.kl_warmup) if self.kl_warmup else 1.0
+        begin, end = BOTTLENECK_GROWS
+        return phased_in * self.bottleneck ** min(1.0, max(0.0, (progress - begin) / (end - begin)))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -104,7 +104,7 @@ class Trainer:
             group["lr"] = self.config.learning_rate_at(step, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             terms = objective.Bound(*self.module(pair, disguised, noise))
-        loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step))
+        loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step, progress))
         # Asking whether the loss is finite would stall the device: remember the step, look when the log is written.
         bad = ~torch.isfinite(loss.detach()) & (self.first_bad_step < 0)
         self.first_bad_step = torch.where(bad, step, self.first_bad_step)
