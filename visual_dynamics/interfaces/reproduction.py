@@ -19,6 +19,7 @@ from visual_dynamics.files import check_folder, write_atomically
 from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
+ANY_SIZE = ("futures",)  # figures at the model's own size
 
 
 def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch.device) -> str:
@@ -34,7 +35,7 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
     if foreign := [option for option in chosen if option not in known]:
         raise UserError(f"reproduce {name} has no option --{foreign[0]}; it has {', '.join(f'--{o}' for o in known)}")
     options = experiment.Options(**chosen)
-    _check(options, folder)
+    _check(options, folder, None if name in ANY_SIZE else SIZE)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, int] = {}
@@ -58,8 +59,8 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _check(options: Any, folder: Path) -> None:
-    """Tell a mistake now, not after minutes of measuring."""
+def _check(options: Any, folder: Path, wanted: int | None) -> None:
+    """Tell a mistake now, not after minutes of measuring. `wanted`: the frame size the models must have, if any."""
     check_folder(folder)
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")
@@ -70,5 +71,5 @@ def _check(options: Any, folder: Path) -> None:
     models = (getattr(options, name) for name in ("model", "autoencoder", "integer_model") if hasattr(options, name))
     for name in models:
         size = load_weights(find_weights(name)).network.config.size
-        if size != SIZE:
-            raise UserError(f"{name} makes frames of {size} pixels; this is measured on {SIZE}")
+        if wanted is not None and size != wanted:
+            raise UserError(f"{name} makes frames of {size} pixels; this is measured on {wanted}")
