@@ -9,11 +9,13 @@ import torch
 from PIL import Image
 
 from tests.sprites import noise_characters
-from visual_dynamics.data import sprites
+from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data.pair import Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.loop import train
+from visual_dynamics.training.distributed import Processes
+from visual_dynamics.training.loop import Trainer, train
 from visual_dynamics.weights import load_weights
 
 TINY = TrainingConfig(preset="tiny", steps=2, batch=8)
@@ -80,3 +82,39 @@ def test_sheets_are_split_by_character(tmp_path: Path) -> None:
     (tmp_path / "10.png").unlink()
     (tmp_path / "11.png").unlink()
     assert len(data.training_pairs(config)) == 10 * 3 and data.held_out_pairs(config) is None
+
+
+def test_the_drawing_of_the_shapes_is_chosen() -> None:
+    config = replace(TINY, pairs=4)
+    whole, smooth = (data.training_pairs(replace(config, rendering=name)) for name in ("integer", "smooth"))
+    assert torch.equal(smooth.frames, shapes.shapes_pairs(4, 0, "train", "smooth", size=16).frames)
+    assert not torch.equal(whole.frames, smooth.frames)
+    with pytest.raises(UserError, match="rendering is integer or smooth, not rough"):
+        replace(config, rendering="rough")
+
+
+def test_frames_are_displaced_each_on_its_own() -> None:
+    pair = Pair(torch.rand(3, 3, 12, 12), torch.rand(3, 3, 12, 12))
+    offsets = data.step_offsets(5, 3, jitter=2, seed=1)
+    assert offsets.shape == (2, 3, 2) and offsets.abs().max() <= 2
+    assert torch.equal(offsets, data.step_offsets(5, 3, 2, 1))
+    moved = data.displaced(pair, offsets)
+    for before, after, by in zip(pair, moved, offsets, strict=True):
+        for picture, found, (down, right) in zip(before, after, by.tolist(), strict=True):
+            rolled = picture.roll((down, right), (1, 2))
+            assert torch.equal(found[:, 2:-2, 2:-2], rolled[:, 2:-2, 2:-2])  # the border shows what is repeated
+
+
+def test_displacements_are_spread_over_all_directions() -> None:
+    offsets = data.step_offsets(0, 4000, jitter=1, seed=0)
+    assert offsets.unique().tolist() == [-1, 0, 1]
+    assert offsets.float().mean().abs() < 0.05
+
+
+def test_only_the_motion_encoder_sees_displaced_frames() -> None:
+    config = replace(TINY, pairs=8, jitter=3)
+    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    pair, disguised, _ = trainer.batch(0)
+    plain = trainer.pairs.batch(trainer.order.indices(0))
+    assert torch.equal(pair.frame, plain.frame) and torch.equal(pair.next_frame, plain.next_frame)
+    assert not torch.equal(disguised.frame, pair.frame) and not torch.equal(disguised.next_frame, pair.next_frame)

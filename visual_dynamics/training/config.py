@@ -29,6 +29,7 @@ class TrainingConfig:
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int | None = None  # the first so many training pairs; without it all of a folder, 20,000 of the shapes
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
+    jitter: int = 0  # pixels by which the motion encoder sees each frame of a pair displaced, each at random
     batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
     minutes: float | None = None  # ... or in minutes after the first step; the schedule ends with the budget
@@ -64,8 +65,8 @@ class TrainingConfig:
         budget = self.minutes if self.steps is None else self.steps
         if budget is None or not 0 < budget < math.inf:
             raise UserError(f"the budget must be positive, not {budget}")
-        if min(self.kl_warmup, self.warmup, self.seed) < 0:
-            raise UserError("kl_warmup, warmup and seed are whole numbers from 0 up")
+        if min(self.kl_warmup, self.warmup, self.seed, self.jitter) < 0:
+            raise UserError("kl_warmup, warmup, seed and jitter are whole numbers from 0 up")
 
     @property
     def network(self) -> NetworkConfig:

@@ -160,6 +160,26 @@ def step_colours(step: int, batch: int, seed: int) -> Tensor:
     return torch.randint(6, (2, batch), generator=generator)
 
 
+def displaced(pair: Pair, offsets: Tensor) -> Pair:
+    """Frame f of pair b moved by offsets[f, b] = (dy, dx) whole pixels, int64 (2, B, 2); borders are repeated."""
+    frames = []
+    for frame, by in zip(pair, offsets.to(pair.frame.device), strict=True):
+        for axis, moved in zip((2, 3), by.unbind(1), strict=True):
+            length = frame.shape[axis]
+            source = (torch.arange(length, device=frame.device) - moved[:, None]).clamp(0, length - 1)  # (B, length)
+            shape = [len(frame), 1, 1, 1]
+            shape[axis] = length
+            frame = frame.gather(axis, source.view(shape).expand_as(frame))
+        frames.append(frame.contiguous(memory_format=torch.channels_last))
+    return Pair(*frames)
+
+
+def step_offsets(step: int, batch: int, jitter: int, seed: int) -> Tensor:
+    """Whole pixels in [-jitter, jitter] for both frames of each pair of one global batch, int64 (2, batch, 2)."""
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x0FF5E7)
+    return torch.randint(-jitter, jitter + 1, (2, batch, 2), generator=generator)
+
+
 def mix(seed: int, number: int) -> int:
     """One well-spread 63-bit seed from two numbers (the finaliser of SplitMix64)."""
     x = (seed * 0x9E3779B97F4A7C15 + number + 0x9E3779B97F4A7C15) % 2**64

@@ -22,11 +22,13 @@ from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import (
     ShuffledOrder,
+    displaced,
     held_out_pairs,
     recoloured,
     spread,
     step_colours,
     step_noise,
+    step_offsets,
     training_pairs,
 )
 from visual_dynamics.training.distributed import Processes, share_batch_norm
@@ -48,7 +50,7 @@ class TrainingStep(nn.Module):
         self.network = network
 
     def forward(self, pair: Pair, disguised: Pair, noise: Tensor | None) -> objective.Bound:
-        """`disguised` is what the motion encoder sees: the pair, or the same motion in other colours."""
+        """`disguised` is what the motion encoder sees: the pair, or the same motion in other colours or places."""
         posterior = self.network.encode_motion(disguised.frame, disguised.difference)
         z = posterior.mean if noise is None else posterior.sample(noise)
         predicted = self.network.decode(self.network.encode_image(pair.frame), self.network.kernel_decoder(z))
@@ -92,6 +94,9 @@ class Trainer:
         if self.config.recolour:
             orders = step_colours(step, self.config.batch, self.config.seed)[:, mine]
             pair, disguised = (recoloured(pair, order) for order in orders)
+        if self.config.jitter:
+            offsets = step_offsets(step, self.config.batch, self.config.jitter, self.config.seed)
+            disguised = displaced(disguised, offsets[:, mine])
         if self.config.autoencoder:
             return pair, disguised, None
         noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
