@@ -79,12 +79,12 @@ class Drift:
 
 
 def test_plans() -> None:
-    assert animation_plan(5, 0) == {0: [1], 1: [2], 2: [3], 3: [4]}
-    assert animation_plan(5, 3) == {3: [4, 2], 2: [1], 1: [0]}
-    assert animation_plan(5, 0, loop=True) == {0: [1, 4], 1: [2], 4: [3]}
-    assert animation_plan(4, 3, loop=True) == {3: [0, 2], 0: [1]}
-    assert animation_plan(4, 2, "direct") == {2: [0, 1, 3]}
-    assert animation_plan(1, 0) == animation_plan(1, 0, loop=True) == {}
+    assert animation_plan(5, 0, "chained") == {0: [1], 1: [2], 2: [3], 3: [4]}
+    assert animation_plan(5, 3, "chained") == {3: [4, 2], 2: [1], 1: [0]}
+    assert animation_plan(5, 0, "chained", loop=True) == {0: [1, 4], 1: [2], 4: [3]}
+    assert animation_plan(4, 3, "chained", loop=True) == {3: [0, 2], 0: [1]}
+    assert animation_plan(4, 2) == animation_plan(4, 2, "direct") == {2: [0, 1, 3]}
+    assert animation_plan(1, 0, "chained") == animation_plan(1, 0, "chained", loop=True) == {}
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))), st.booleans())
@@ -132,7 +132,7 @@ def test_snapping_between_steps_stops_drift() -> None:
     body = target[..., 3] == 255
 
     def errors(**options: bool) -> np.ndarray:
-        frames = animate(Drift(), reference, target, **options)  # type: ignore[arg-type]
+        frames = animate(Drift(), reference, target, method="chained", **options)  # type: ignore[arg-type]
         return np.abs(frames[:, body, :3].astype(int) - target[body, :3]).max(axis=(1, 2))
 
     step = round(255 * Drift.step)

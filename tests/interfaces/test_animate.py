@@ -172,7 +172,12 @@ def test_options_are_passed_on(predictor: Predictor) -> None:
     reference = sheet(hero())
     results = [
         animate_files(predictor, reference, PICTURE, options).sheet.frames.tobytes()
-        for options in (Options(), Options(method="direct"), Options(snap=False), Options(snap=False, snap_steps=False))
+        for options in (
+            Options(),
+            Options(method="chained"),
+            Options(method="chained", snap=False),
+            Options(method="chained", snap=False, snap_steps=False),
+        )
     ]
     assert len(set(results)) == 4
 

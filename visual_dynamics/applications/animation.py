@@ -28,7 +28,7 @@ def animate(
     reference: Pixels,
     target: Pixels,
     pose: int = 0,
-    method: Method = "chained",
+    method: Method = "direct",
     loop: bool = False,
     snap: bool = True,
     snap_steps: bool = True,
@@ -72,7 +72,7 @@ def animate(
     return crop_from_square(sprites, box)
 
 
-def animation_plan(count: int, pose: int, method: Method = "chained", loop: bool = False) -> dict[int, list[int]]:
+def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> dict[int, list[int]]:
     """Frame of the clip -> those made from it by the reference's motion between the two; made before it is used.
 
     "direct": all from the pose, so that errors do not add up; for models that know motions between any two frames.

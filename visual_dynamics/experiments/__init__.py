@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from visual_dynamics.experiments import analogy_table, futures_figure, realism_table, shapes_table
+from visual_dynamics.experiments import analogy_table, animation_table, futures_figure, realism_table, shapes_table
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
@@ -29,6 +29,7 @@ class Experiment(Protocol):
 EXPERIMENTS: dict[str, Experiment] = {
     "shapes": shapes_table,  # type: ignore[dict-item]
     "analogy": analogy_table,  # type: ignore[dict-item]
+    "animation": animation_table,  # type: ignore[dict-item]
     "realism": realism_table,  # type: ignore[dict-item]
     "futures": futures_figure,  # type: ignore[dict-item]
 }

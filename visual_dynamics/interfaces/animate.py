@@ -40,7 +40,7 @@ class Options:
 
     tag: str | None = None  # of the reference
     pose: int | None = None  # the frame of the reference that the target stands for, from 0 in the tag, or in the sheet
-    method: Method = "chained"
+    method: Method = "direct"
     loop: bool = False
     snap: bool = True
     snap_steps: bool = True

@@ -29,8 +29,8 @@ REFERENCE_HELP = "A sheet that moves: an Aseprite JSON, a folder of frames, or a
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds the pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
-METHOD_HELP = "Each frame from the one before it, or all directly from the target."
-LOOP_HELP = "The animation is a cycle: reach each frame the shorter way round."
+METHOD_HELP = "All frames directly from the target, or each from the one before it."
+LOOP_HELP = "With chained: the animation is a cycle, reach each frame the shorter way round."
 
 
 def animate(
@@ -41,7 +41,7 @@ def animate(
     rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
     tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
     pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
-    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.chained,
+    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.direct,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
     out: OutOption = Path("out/animate"),

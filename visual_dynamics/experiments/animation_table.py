@@ -1,0 +1,199 @@
+"""Whole animations: from its first frame a character that the model has never seen is to move as another one does.
+
+Paper      beyond it: its table of analogies (`reproduce analogy`) makes one frame at a time.
+Command    visual-dynamics reproduce animation --sprites FOLDER [--samples COUPLES]
+Cost       COST
+
+Protocol: couples (reference, target) of Reed's 100 test characters with the same weapon, drawn by the seed before
+anything is made, half within one sex, half across. From the target's first frame of a clip `animate` makes all others,
+in the target's own colours, for the five animations in four views: "direct", each from the first frame, and "chained",
+each from the one before. "copy": the target stands still. Error: squared difference of colours in [0, 1] over black,
+summed over the 60x60x3 numbers of a frame.
+
+Right pose: the nearest true frame of the target's clip is the right one, or one that looks the same. Growth: the
+largest mean error of a frame number over that of frame 1. Frames far from the first one are harder without any drift,
+so drift is what "chained" grows more than "direct".
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from visual_dynamics.api import load
+from visual_dynamics.applications.animation import animate
+from visual_dynamics.applications.palette import OPAQUE, over_black, palette_of
+from visual_dynamics.data import sprites
+from visual_dynamics.errors import UserError
+from visual_dynamics.experiments import animation_figures
+from visual_dynamics.experiments.futures_figure import encoded
+from visual_dynamics.images import Pixels
+from visual_dynamics.provenance import provenance
+from visual_dynamics.sampling.predictor import Predictor
+
+if TYPE_CHECKING:
+    from visual_dynamics.experiments import Tell
+
+Row = Literal["copy", "direct", "chained"]
+
+SUMMARY = "whole animations of unseen characters: error by animation and by frame (beyond the paper)"
+ANIMATIONS = ("spellcast", "thrust", "walk", "slash", "shoot")
+ROWS: tuple[Row, ...] = ("copy", "direct", "chained")
+WITHIN, ACROSS, ALL = "within one sex", "across", "all"
+COUPLES = 20
+SHOWN = ("spellcast", "walk", "slash")  # animations of the strips
+SHOWN_VIEW = "down"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a reader may change."""
+
+    model: str = "sprites"
+    sprites: Path | None = None  # the folder of Reed's characters
+    samples: int | None = None  # couples of characters
+    seed: int = 0
+
+
+class Couple(NamedTuple):
+    """Places of the character that shows the motion and of the one that is to move."""
+
+    reference: int
+    target: int
+    part: str  # WITHIN or ACROSS
+
+
+class Score(NamedTuple):
+    """The T - 1 made frames of a clip."""
+
+    errors: NDArray[np.float64]  # (T - 1,)
+    right: NDArray[np.bool_]  # (T - 1,): whether in the right pose
+    outside: float  # share of visible pixels whose colour the target's first frame does not have
+
+
+def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
+    """Every row, part and animation, and the strips of one couple of each part."""
+    started = time.monotonic()
+    if options.sprites is None:
+        raise UserError("this is measured on Reed's sprites: give their folder with --sprites")
+    model = load(options.model, str(device))
+    characters = sprites.read_characters(options.sprites, sprites.reed_split().test)
+    couples = draw_couples(characters, options.samples or COUPLES, options.seed)
+    rows, strips = measure(model.predictor, characters, couples, tell)
+    return {
+        "experiment": "animation",
+        "rows": rows,
+        "animations": ANIMATIONS,
+        "strips": strips,
+        "couples": [
+            {"reference": int(characters.numbers[one]), "target": int(characters.numbers[other]), "part": part}
+            for one, other, part in couples
+        ],
+        "protocol": {"characters": len(characters), "split": "Reed's 100 test characters", "views": len(sprites.VIEWS)},
+        "seed": options.seed,
+        "model": Path(options.model).name,
+        "weights": model.weights.digest,
+        "seconds": round(time.monotonic() - started, 1),
+    } | provenance(device)
+
+
+def draw_couples(characters: sprites.Characters, count: int, seed: int) -> list[Couple]:
+    """Ordered, all different, with the same weapon: half within one sex, half across; more only add to fewer."""
+    sexes, weapons = (characters.attributes[:, column] for column in (sprites.SEX, sprites.WEAPON))
+    alike = sexes[:, None] == sexes
+    allowed = (weapons[:, None] == weapons) & ~np.eye(len(characters), dtype=bool)
+    random = np.random.default_rng(np.random.SeedSequence([seed, len(characters)]))
+    couples: list[Couple] = []
+    for part, chosen, share in ((WITHIN, alike, count - count // 2), (ACROSS, ~alike, count // 2)):
+        every = np.argwhere(allowed & chosen)
+        if len(every) < share:
+            raise UserError(f"{count} couples need {share} with the same weapon {part}, but there are {len(every)}")
+        couples += [Couple(int(one), int(other), part) for one, other in random.permutation(every)[:share]]
+    return couples
+
+
+def measure(
+    predictor: Predictor, characters: sprites.Characters, couples: list[Couple], tell: Tell
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Row -> part -> its numbers (see `summary`); and strips of the first couple of each part."""
+    clips = [clip for clip in sprites.CLIPS if clip.animation in ANIMATIONS]
+    shown = [
+        next(couple for couple in couples if couple.part == part) for part in dict.fromkeys(c.part for c in couples)
+    ]
+    scores: dict[str, dict[str, dict[str, list[Score]]]] = {}
+    strips: list[dict[str, Any]] = []
+    for number, couple in enumerate(couples):
+        for place, (animation, view, frames) in enumerate(clips):
+            reference, target = (as_pictures(characters, who, frames) for who in (couple.reference, couple.target))
+            made = {row: make(predictor, row, reference, target) for row in ROWS}
+            for row, pictures in made.items():
+                for part in (couple.part, ALL):
+                    found = scores.setdefault(row, {}).setdefault(part, {}).setdefault(animation, [])
+                    found.append(score(pictures, target))
+            if couple in shown and animation in SHOWN and view == SHOWN_VIEW:
+                pictures_of = {"reference": reference, "truth": target, "made": made["direct"]}
+                names = (int(characters.numbers[who]) for who in (couple.reference, couple.target))
+                strips.append(
+                    {"animation": animation, "view": view, "part": couple.part, "frames": len(target)}
+                    | dict(zip(("from", "to"), names, strict=True))
+                    | {"pictures": {name: encoded(np.hstack(list(row))) for name, row in pictures_of.items()}}
+                )
+            tell("clips", (number * len(clips) + place + 1) / (len(couples) * len(clips)))
+    rows = {row: {part: summary(found) for part, found in parts.items()} for row, parts in scores.items()}
+    return rows, strips
+
+
+def as_pictures(characters: sprites.Characters, who: int, frames: slice) -> Pixels:
+    """A clip of a character as sprites: (T, 60, 60, 4)."""
+    return characters.rgba(who, frames).permute(0, 2, 3, 1).numpy()
+
+
+def make(predictor: Predictor, row: Row, reference: Pixels, target: Pixels) -> Pixels:
+    """A clip (T, 60, 60, 4) from the first frame of the target's; the rest of it is not looked at."""
+    if row == "copy":
+        return np.repeat(target[:1], len(reference), axis=0)
+    return animate(predictor, reference, target[0], pose=0, method=row, snap=True)
+
+
+def score(made: Pixels, truth: Pixels) -> Score:
+    """Made frames against all true ones, (T, 60, 60, 4) both; whole numbers, so that equal frames are equally far."""
+    ours, true = (over_black(frames).reshape(len(frames), -1).astype(np.int64) for frames in (made, truth))
+    apart = np.stack([np.square(ours - frame).sum(axis=1) for frame in true], axis=1)  # (T, T): made, true
+    own = apart.diagonal()
+    visible = made[1:][made[1:, ..., 3] >= OPAQUE][:, :3]
+    outside = ~np.isin(_codes(visible), _codes(palette_of(truth[:1])))
+    return Score(own[1:] / 255**2, (own == apart.min(axis=1))[1:], float(outside.mean()))
+
+
+def _codes(colours: Pixels) -> NDArray[np.int64]:
+    """(N, 3) -> (N,): a number for each colour."""
+    return colours.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+
+
+def summary(scores: dict[str, list[Score]]) -> dict[str, Any]:
+    """Means over the clips of each animation; frame numbers count from 1, as frame 0 is given."""
+    by_frame = {name: np.mean([each.errors for each in found], axis=0).tolist() for name, found in scores.items()}
+    right = {name: float(np.mean([each.right for each in found])) for name, found in scores.items()}
+    return {
+        "error": {name: float(np.mean(errors)) for name, errors in by_frame.items()},
+        "error by frame": by_frame,
+        "growth": {name: growth(errors) for name, errors in by_frame.items()},
+        "right pose": right,
+        "outside palette": float(np.mean([each.outside for found in scores.values() for each in found])),
+    }
+
+
+def growth(errors: list[float]) -> float | None:
+    """The largest error over the first one; None where that is 0."""
+    return max(errors) / errors[0] if errors[0] else None
+
+
+def draw(result: dict[str, Any], folder: Path) -> str:
+    """Write the two figures and the tables; returns the tables as Markdown."""
+    return animation_figures.draw(result, folder)
