@@ -93,11 +93,9 @@ def test_the_drawing_of_the_shapes_is_chosen() -> None:
         replace(config, rendering="rough")
 
 
-def test_frames_are_displaced_each_on_its_own() -> None:
+def test_frames_are_displaced_as_told() -> None:
     pair = Pair(torch.rand(3, 3, 12, 12), torch.rand(3, 3, 12, 12))
-    offsets = data.step_offsets(5, 3, jitter=2, seed=1)
-    assert offsets.shape == (2, 3, 2) and offsets.abs().max() <= 2
-    assert torch.equal(offsets, data.step_offsets(5, 3, 2, 1))
+    offsets = data.step_offsets(5, 3, shift=0, jitter=2, seed=1)[1]
     moved = data.displaced(pair, offsets)
     for before, after, by in zip(pair, moved, offsets, strict=True):
         for picture, found, (down, right) in zip(before, after, by.tolist(), strict=True):
@@ -106,9 +104,14 @@ def test_frames_are_displaced_each_on_its_own() -> None:
 
 
 def test_displacements_are_spread_over_all_directions() -> None:
-    offsets = data.step_offsets(0, 4000, jitter=1, seed=0)
-    assert offsets.unique().tolist() == [-1, 0, 1]
-    assert offsets.float().mean().abs() < 0.05
+    shifts, jitters = data.step_offsets(0, 4000, shift=2, jitter=1, seed=0)
+    assert torch.equal(shifts[0], shifts[1]) and not torch.equal(jitters[0], jitters[1])
+    for offsets, reach in ((shifts, 2), (jitters, 1)):
+        assert offsets.shape == (2, 4000, 2)
+        assert offsets.unique().tolist() == list(range(-reach, reach + 1))
+        assert offsets.float().mean().abs() < 0.1
+    again = data.step_offsets(0, 4000, shift=2, jitter=1, seed=0)
+    assert torch.equal(again[0], shifts) and torch.equal(again[1], jitters)
 
 
 def test_only_the_motion_encoder_sees_displaced_frames() -> None:
@@ -118,3 +121,25 @@ def test_only_the_motion_encoder_sees_displaced_frames() -> None:
     plain = trainer.pairs.batch(trainer.order.indices(0))
     assert torch.equal(pair.frame, plain.frame) and torch.equal(pair.next_frame, plain.next_frame)
     assert not torch.equal(disguised.frame, pair.frame) and not torch.equal(disguised.next_frame, pair.next_frame)
+
+
+def test_shifted_pairs_are_shifted_for_the_whole_network() -> None:
+    config = replace(TINY, pairs=8, shift=2)
+    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    pair, disguised, _ = trainer.batch(0)
+    plain = trainer.pairs.batch(trainer.order.indices(0))
+    assert not torch.equal(pair.frame, plain.frame)
+    assert torch.equal(pair.frame, disguised.frame) and torch.equal(pair.next_frame, disguised.next_frame)
+
+
+def test_more_data_are_mixed_in(folder: Path) -> None:
+    config = replace(TINY, pairs=5, also=str(folder))
+    pairs = data.training_pairs(config)
+    own, more = data.training_pairs(replace(config, also=None)), data.training_pairs(replace(TINY, data=str(folder)))
+    assert len(pairs) == 5 + 3 * 157
+    for start, part in ((0, own), (5, more)):
+        picked = torch.arange(len(part))
+        for found, wanted in zip(pairs.batch(start + picked), part.batch(picked), strict=True):
+            assert torch.equal(found, wanted)
+    with pytest.raises(UserError, match="no data 'nowhere'"):
+        data.training_pairs(replace(TINY, pairs=5, also="nowhere"))

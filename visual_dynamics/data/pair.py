@@ -126,6 +126,26 @@ class IndexedPairs:
 AnyPairs = Pairs | IndexedPairs
 
 
+def join_pairs(one: AnyPairs, two: AnyPairs) -> IndexedPairs:
+    """The pairs of both sets, one after the other; frames of both must have the same size."""
+    if one.size != two.size:
+        raise ValueError(f"frames of {one.size} and of {two.size} pixels cannot be joined")
+    first, second = (_indexed(pairs) for pairs in (one, two))
+    moved = len(first.store)
+    return IndexedPairs(
+        torch.cat([first.store, second.store]),
+        torch.cat([first.first, second.first + moved]),
+        torch.cat([first.second, second.second + moved]),
+    )
+
+
+def _indexed(pairs: AnyPairs) -> IndexedPairs:
+    if isinstance(pairs, IndexedPairs):
+        return pairs
+    places = torch.arange(len(pairs), device=pairs.frames.device)
+    return IndexedPairs(torch.cat([pairs.frames, pairs.next_frames]), places, places + len(pairs))
+
+
 def resize_frames(frames: Tensor, size: int, chunk: int = 1024) -> Tensor:
     """uint8 (N, 3, H, W) -> uint8 (N, 3, size, size): averaged when made smaller, bilinear when enlarged."""
 

@@ -35,25 +35,25 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 def table(result: dict[str, Any], what: str) -> str:
     """One number of every row, part and animation."""
     animations = result["animations"]
-    scale, digits = (100, 1) if what == "right pose" else (1, 1)
-    head = f"| {what} | {' | '.join(animations)} | average |"
-    lines = [head, f"|---|{'---:|' * (len(animations) + 1)}"]
+    scale = 100 if what == "right pose" else 1  # per cent
+    lines = [f"| {what} | {' | '.join(animations)} | average |", f"|---|{'---:|' * (len(animations) + 1)}"]
     for part in sorted(next(iter(result["rows"].values())), key=[*PARTS, "all"].index):
         for row, found in result["rows"].items():
             values = [found[part][what][name] for name in animations]
             average = None if None in values else sum(values) / len(values)
-            cells = ["none" if value is None else f"{scale * value:.{digits}f}" for value in (*values, average)]
+            cells = ["none" if value is None else f"{scale * value:.1f}" for value in (*values, average)]
             lines.append(f"| {row}, {part} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use the numbers."""
+    protocol = result["protocol"]
     counts = {part: sum(couple["part"] == part for couple in result["couples"]) for part in PARTS}
     outside = max(found[part]["outside palette"] for found in result["rows"].values() for part in found)
     return (
         f"{counts['within one sex']} couples of characters within one sex and {counts['across']} across "
-        f"({result['protocol']['split']}, same weapon), {result['protocol']['views']} views an animation. From the first "
+        f"({protocol['split']}, same weapon), {protocol['views']} views an animation. From the first "
         "frame of the target each other one is made: direct, all from the first; chained, each from the one before; "
         "copy, the target stands still. Errors: squared differences of colours in [0, 1] over black, summed over "
         "60x60x3. Right pose: no other true frame of the clip is nearer. Drift is what chained grows more than direct. "
@@ -102,7 +102,8 @@ def strips(examples: list[dict[str, Any]]) -> bytes:
     sheet = Image.new("RGB", (width, sum(heights) + GAP), PAPER)
     pen, font, top = ImageDraw.Draw(sheet), ImageFont.load_default(TEXT), 0
     for example, block, height in zip(examples, blocks, heights, strict=True):
-        words = f"{example['animation']}, {example['view']}: character {example['from']} to {example['to']}, {example['part']}"
+        couple = f"character {example['from']} to {example['to']}, {example['part']}"
+        words = f"{example['animation']}, {example['view']}: {couple}"
         pen.text((LABEL, top + GAP + TEXT / 2), words, fill=INK, font=font, anchor="lm")
         below = top + GAP + TEXT + GAP
         for label, picture in zip(STRIPS.values(), block, strict=True):

@@ -123,30 +123,30 @@ def measure(
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Row -> part -> its numbers (see `summary`); and strips of the first couple of each part."""
     clips = [clip for clip in sprites.CLIPS if clip.animation in ANIMATIONS]
-    shown = [
-        next(couple for couple in couples if couple.part == part) for part in dict.fromkeys(c.part for c in couples)
-    ]
+    shown = {couple.part: couple for couple in reversed(couples)}  # the first of each part
     scores: dict[str, dict[str, dict[str, list[Score]]]] = {}
     strips: list[dict[str, Any]] = []
     for number, couple in enumerate(couples):
-        for place, (animation, view, frames) in enumerate(clips):
-            reference, target = (as_pictures(characters, who, frames) for who in (couple.reference, couple.target))
+        for place, clip in enumerate(clips):
+            reference, target = (as_pictures(characters, who, clip.frames) for who in couple[:2])
             made = {row: make(predictor, row, reference, target) for row in ROWS}
             for row, pictures in made.items():
+                found = score(pictures, target)
                 for part in (couple.part, ALL):
-                    found = scores.setdefault(row, {}).setdefault(part, {}).setdefault(animation, [])
-                    found.append(score(pictures, target))
-            if couple in shown and animation in SHOWN and view == SHOWN_VIEW:
-                pictures_of = {"reference": reference, "truth": target, "made": made["direct"]}
-                names = (int(characters.numbers[who]) for who in (couple.reference, couple.target))
-                strips.append(
-                    {"animation": animation, "view": view, "part": couple.part, "frames": len(target)}
-                    | dict(zip(("from", "to"), names, strict=True))
-                    | {"pictures": {name: encoded(np.hstack(list(row))) for name, row in pictures_of.items()}}
-                )
+                    scores.setdefault(row, {}).setdefault(part, {}).setdefault(clip.animation, []).append(found)
+            if couple == shown[couple.part] and clip.animation in SHOWN and clip.view == SHOWN_VIEW:
+                named = {"animation": clip.animation, "view": clip.view, "part": couple.part}
+                numbers = {"from": int(characters.numbers[couple[0]]), "to": int(characters.numbers[couple[1]])}
+                strips.append(named | numbers | {"pictures": strip(reference, target, made["direct"])})
             tell("clips", (number * len(clips) + place + 1) / (len(couples) * len(clips)))
     rows = {row: {part: summary(found) for part, found in parts.items()} for row, parts in scores.items()}
     return rows, strips
+
+
+def strip(reference: Pixels, truth: Pixels, made: Pixels) -> dict[str, str]:
+    """Clips (T, 60, 60, 4), each as a base64 PNG of its frames side by side."""
+    clips = {"reference": reference, "truth": truth, "made": made}
+    return {name: encoded(np.hstack(list(frames))) for name, frames in clips.items()}
 
 
 def as_pictures(characters: sprites.Characters, who: int, frames: slice) -> Pixels:
@@ -168,7 +168,7 @@ def score(made: Pixels, truth: Pixels) -> Score:
     own = apart.diagonal()
     visible = made[1:][made[1:, ..., 3] >= OPAQUE][:, :3]
     outside = ~np.isin(_codes(visible), _codes(palette_of(truth[:1])))
-    return Score(own[1:] / 255**2, (own == apart.min(axis=1))[1:], float(outside.mean()))
+    return Score(own[1:] / 255**2, (own == apart.min(axis=1))[1:], outside.sum() / max(1, len(outside)))
 
 
 def _codes(colours: Pixels) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ def train(
     out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     data: Annotated[str, typer.Option(help="'shapes', a folder or zip of pairs, a folder of sprites.")] = "shapes",
+    also: Annotated[str | None, typer.Option(help="More data, mixed in.")] = None,
     rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
     sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,
     split: Annotated[str, typer.Option(help="Sprites to train on: reed (500), paper (652).")] = "reed",
@@ -22,6 +23,7 @@ def train(
     start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Only the first so many training pairs.")] = None,
     recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
+    shift: Annotated[int, typer.Option(min=0, help="Displace whole pairs by up to so many pixels.")] = 0,
     jitter: Annotated[int, typer.Option(min=0, help="Hide shifts of whole frames by up to so many pixels.")] = 0,
     batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
     steps: Annotated[int | None, typer.Option(min=1, help="Budget in steps (6,000 unless --minutes is given).")] = None,
@@ -48,6 +50,7 @@ def train(
     if not resume:
         config = TrainingConfig(
             data=data,
+            also=also,
             rendering=rendering,
             sheets=sheets,
             split=split,
@@ -56,6 +59,7 @@ def train(
             start=start,
             pairs=pairs,
             recolour=recolour,
+            shift=shift,
             jitter=jitter,
             batch=batch,
             steps=6_000 if steps is None and minutes is None else steps,

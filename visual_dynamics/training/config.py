@@ -20,6 +20,7 @@ class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
     data: str = "shapes"  # "shapes", a folder or zip of N_im1 / N_im2 pairs, a folder of Reed's sprites, or sheets
+    also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"
     split: str = "reed"  # of sprites: which characters to train on, Reed's 500 or the paper's 652
@@ -29,6 +30,7 @@ class TrainingConfig:
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int | None = None  # the first so many training pairs; without it all of a folder, 20,000 of the shapes
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
+    shift: int = 0  # pixels by which whole pairs are displaced at random: what moves may stand anywhere
     jitter: int = 0  # pixels by which the motion encoder sees each frame of a pair displaced, each at random
     batch: int = 128  # pairs a step, over all processes together
     steps: int | None = 6_000  # the budget in steps ...
@@ -65,8 +67,8 @@ class TrainingConfig:
         budget = self.minutes if self.steps is None else self.steps
         if budget is None or not 0 < budget < math.inf:
             raise UserError(f"the budget must be positive, not {budget}")
-        if min(self.kl_warmup, self.warmup, self.seed, self.jitter) < 0:
-            raise UserError("kl_warmup, warmup, seed and jitter are whole numbers from 0 up")
+        if min(self.kl_warmup, self.warmup, self.seed, self.shift, self.jitter) < 0:
+            raise UserError("kl_warmup, warmup, seed, shift and jitter are whole numbers from 0 up")
 
     @property
     def network(self) -> NetworkConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path, PurePosixPath
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pair
+from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pair, join_pairs
 from visual_dynamics.data.sheet_pairs import (
     COMPOSED_LAYOUT,
     Between,
@@ -32,6 +33,9 @@ def training_pairs(config: TrainingConfig) -> AnyPairs:
 
     Of a folder of pairs those that its train.txt lists; all of them where it has no lists.
     """
+    if config.also:
+        main, more = (replace(config, data=data, also=None) for data in (config.data, config.also))
+        return join_pairs(training_pairs(main), training_pairs(replace(more, pairs=None)))
     data, size = Path(config.data), config.network.size
     if config.data == "shapes":
         count = config.pairs or shapes.TRAIN_PAIRS
@@ -174,10 +178,15 @@ def displaced(pair: Pair, offsets: Tensor) -> Pair:
     return Pair(*frames)
 
 
-def step_offsets(step: int, batch: int, jitter: int, seed: int) -> Tensor:
-    """Whole pixels in [-jitter, jitter] for both frames of each pair of one global batch, int64 (2, batch, 2)."""
+def step_offsets(step: int, batch: int, shift: int, jitter: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Whole pixels by which the frames of each pair of one global batch are displaced, int64 (2, batch, 2) each.
+
+    First those of the pair itself, in [-shift, shift] and the same for both of its frames; then those that the motion
+    encoder sees on top, in [-jitter, jitter] and for each frame its own.
+    """
     generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x0FF5E7)
-    return torch.randint(-jitter, jitter + 1, (2, batch, 2), generator=generator)
+    alike = torch.randint(-shift, shift + 1, (1, batch, 2), generator=generator).expand(2, -1, -1)
+    return alike, torch.randint(-jitter, jitter + 1, (2, batch, 2), generator=generator)
 
 
 def mix(seed: int, number: int) -> int:

@@ -90,13 +90,17 @@ class Trainer:
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
         frames = self.pairs.batch(self.order.indices(step)[mine])
-        pair = disguised = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
+        pair = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
+        shift, jitter = self.config.shift, self.config.jitter
+        moved = step_offsets(step, self.config.batch, shift, jitter, self.config.seed) if shift or jitter else None
+        if moved and shift:
+            pair = displaced(pair, moved[0][:, mine])
+        disguised = pair
         if self.config.recolour:
             orders = step_colours(step, self.config.batch, self.config.seed)[:, mine]
             pair, disguised = (recoloured(pair, order) for order in orders)
-        if self.config.jitter:
-            offsets = step_offsets(step, self.config.batch, self.config.jitter, self.config.seed)
-            disguised = displaced(disguised, offsets[:, mine])
+        if moved and jitter:
+            disguised = displaced(disguised, moved[1][:, mine])
         if self.config.autoencoder:
             return pair, disguised, None
         noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
