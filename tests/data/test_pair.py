@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data.pair import Pairs, resize_frames
+from visual_dynamics.data.pair import IndexedPairs, Pairs, clip_moves, join_pairs, resize_frames
 
 
 def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:
@@ -69,3 +69,29 @@ def test_resizing_keeps_flat_colours_whatever_the_chunks(value: int, side: int, 
     resized = resize_frames(frames, size, chunk=2)
     assert resized.shape == (count, 3, size, size)
     assert (resized == value).all()
+
+
+def test_moves_within_a_clip() -> None:
+    assert clip_moves(range(3, 6), "neighbours") == [(3, 4), (4, 5)]
+    assert sorted(clip_moves(range(3), "any")) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    assert clip_moves([7], "any") == clip_moves([7], "mixed") == []
+
+
+@given(length=st.integers(2, 13))
+def test_mixed_moves_are_neighbours_half_of_the_time(length: int) -> None:
+    moves = clip_moves(range(length), "mixed")
+    assert set(moves) == set(clip_moves(range(length), "any"))
+    assert sum(second == first + 1 for first, second in moves) == (length - 1) ** 2
+    assert len(moves) == 2 * (length - 1) ** 2
+
+
+def test_joined_pairs_are_those_of_both() -> None:
+    one, two = some_pairs(3), some_pairs(4)
+    shared = IndexedPairs(two.frames, torch.tensor([3, 0]), torch.tensor([1, 2]))
+    both = join_pairs(one, shared)
+    assert len(both) == 5
+    batch = both.batch(torch.arange(5))
+    assert torch.equal(batch.frame, torch.cat([one.batch(torch.arange(3)).frame, two.frames[[3, 0]] / 255]))
+    assert torch.equal(batch.next_frame, torch.cat([one.batch(torch.arange(3)).next_frame, two.frames[[1, 2]] / 255]))
+    with pytest.raises(ValueError, match="cannot be joined"):
+        join_pairs(one, some_pairs(2, height=4))

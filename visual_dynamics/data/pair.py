@@ -6,12 +6,29 @@ everything after that: value ranges, the image pyramid, the scaling of the targe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise, permutations
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+Between = Literal["neighbours", "any", "mixed"]
+BETWEEN: tuple[Between, ...] = get_args(Between)
+
+
+def clip_moves(clip: Sequence[int], between: Between) -> list[tuple[int, int]]:
+    """Which frames of an animation make pairs, from where to where.
+
+    "neighbours": from each frame to the next one. "any": from each to each other one. "mixed": those, neighbours
+    repeated so often that they are as many as all others together: what comes next is learned as well as what may.
+    """
+    following = list(pairwise(clip))
+    if between == "neighbours":
+        return following
+    return list(permutations(clip, 2)) + following * (max(0, len(clip) - 2) if between == "mixed" else 0)
 
 
 class Pair(NamedTuple):

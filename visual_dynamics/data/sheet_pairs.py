@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, permutations
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,11 +11,10 @@ from torch import Tensor
 
 from visual_dynamics.data.lpc import CELL
 from visual_dynamics.data.lpc_sheets import TABLE
-from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.pair import Between, IndexedPairs, clip_moves
 from visual_dynamics.data.sheets import Sheet, read_aseprite, read_cell, read_frame_folder, read_grid
 from visual_dynamics.errors import UserError
 
-Between = Literal["neighbours", "any"]
 COMPOSED_LAYOUT = f"{CELL}x{CELL}"
 LAYOUTS = "a size of cells such as 64x64, 'aseprite' or 'frames'"
 
@@ -60,8 +57,7 @@ def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background
             raise UserError(f"frames of {width} x {height} pixels do not fit into the model's {size} x {size}")
         clips = [range(tag.first, tag.last + 1) for tag in sheet.tags] or [range(len(sheet.frames))]
         for clip in clips:
-            moves = permutations(clip, 2) if between == "any" else pairwise(clip)
-            places += [(count + first, count + second) for first, second in moves]
+            places += [(count + first, count + second) for first, second in clip_moves(clip, between)]
         stores.append(over_grey(sheet.frames, size, background))
         count += len(sheet.frames)
     if not places:

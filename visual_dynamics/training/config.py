@@ -6,11 +6,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from visual_dynamics.data.pair import BETWEEN
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
 SPRITE_SPLITS = ("reed", "paper")
-SPRITE_PAIRS = ("neighbours", "any")
 RENDERINGS = ("integer", "smooth")
 BOTTLENECK_GROWS = (0.3, 0.6)  # shares of the budget
 
@@ -24,7 +24,7 @@ class TrainingConfig:
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"
     split: str = "reed"  # of sprites: which characters to train on, Reed's 500 or the paper's 652
-    between: str = "neighbours"  # of sprites: pairs of neighbouring frames, or of "any" two frames of an animation
+    between: str = "neighbours"  # of sprites: which two frames of an animation make a pair (data.pair.clip_moves)
     preset: str = "paper"
     start: str | None = None  # a model to start from (name, path or Hub id) in place of random weights ...
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
@@ -57,8 +57,8 @@ class TrainingConfig:
             raise UserError(f"pairs must be positive, not {self.pairs}")
         if self.rendering not in RENDERINGS:
             raise UserError(f"rendering is {' or '.join(RENDERINGS)}, not {self.rendering}")
-        if self.split not in SPRITE_SPLITS or self.between not in SPRITE_PAIRS:
-            choices = f"split is {' or '.join(SPRITE_SPLITS)}, between is {' or '.join(SPRITE_PAIRS)}"
+        if self.split not in SPRITE_SPLITS or self.between not in BETWEEN:
+            choices = f"split is {' or '.join(SPRITE_SPLITS)}, between is {' or '.join(BETWEEN)}"
             raise UserError(f"{choices}, not {self.split} and {self.between}")
         if self.preset not in PRESETS:
             raise UserError(f"unknown preset {self.preset!r}; there are {', '.join(PRESETS)}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,10 +16,9 @@ from torch import Tensor
 
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pair, join_pairs
+from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, join_pairs
 from visual_dynamics.data.sheet_pairs import (
     COMPOSED_LAYOUT,
-    Between,
     holds_composed_characters,
     read_sheets_at,
     sheet_pairs,
@@ -100,11 +100,11 @@ def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
 
 
 def _between(config: TrainingConfig) -> Between:
-    return "any" if config.between == "any" else "neighbours"
+    return cast(Between, config.between)  # one of BETWEEN, as the configuration has checked
 
 
 def _rendering(config: TrainingConfig) -> shapes.Rendering:
-    return "smooth" if config.rendering == "smooth" else "integer"
+    return cast(shapes.Rendering, config.rendering)
 
 
 def spread(total: int, count: int, seed: int) -> Tensor:
