@@ -97,6 +97,10 @@ def test_equal_looking_frames_are_the_right_pose() -> None:
     assert found.right.tolist() == [True, True, False, False]
     assert found.errors.tolist() == [20, 20, 200, 200] and found.outside == 0
     assert animation_table.score(truth, truth).right.all()
+    truth[3, 20, 20, 1] = 200  # a shade apart from frame 1, and the same to the eye
+    assert animation_table.score(blocks(0, 21, 1, 21, 40), truth).right.all()
+    truth[3, 20, 20:30, 1] = 200  # no longer the same
+    assert animation_table.score(blocks(0, 21, 1, 21, 40), truth).right.tolist() == [True, True, False, True]
 
 
 def test_colours_outside_the_palette_are_counted() -> None:
@@ -119,7 +123,7 @@ def test_growth_of_a_made_up_result() -> None:
 
 def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = EXPERIMENTS["animation"].draw(result, tmp_path)
-    assert text.count("| chained, across |") == 3 and "1 couples of characters within one sex and 1 across" in text
+    assert text.count("| chained, across |") == 3 and "Couples of characters: 1 within one sex, 1 across" in text
     assert (tmp_path / "animation.md").read_text() == text
     assert Image.open(tmp_path / "animation.png").size[1] > 300
     assert [(strip["part"], strip["view"]) for strip in result["strips"]] == [(WITHIN, "down"), (ACROSS, "down")]

@@ -17,6 +17,7 @@ STRIPS = {"reference": "reference", "truth": "truth", "made": "direct"}  # rows 
 SCALE = 2  # pixels a pixel
 GAP, LABEL, TEXT = 10, 104, 18  # pixels: between strips, room for labels, height of words
 PAPER, INK = (255, 255, 255), (32, 32, 32)
+CREDIT = "Sprites by the Liberated Pixel Cup contributors (lpc.opengameart.org), CC-BY-SA 3.0 / GPL 3.0."
 BEHIND = (150, 150, 150)  # sprites: light and dark outlines both show
 
 
@@ -52,13 +53,15 @@ def notes(result: dict[str, Any]) -> str:
     counts = {part: sum(couple["part"] == part for couple in result["couples"]) for part in PARTS}
     outside = max(found[part]["outside palette"] for found in result["rows"].values() for part in found)
     return (
-        f"{counts['within one sex']} couples of characters within one sex and {counts['across']} across "
-        f"({protocol['split']}, same weapon), {protocol['views']} views an animation. From the first "
-        "frame of the target each other one is made: direct, all from the first; chained, each from the one before; "
-        "copy, the target stands still. Errors: squared differences of colours in [0, 1] over black, summed over "
-        "60x60x3. Right pose: no other true frame of the clip is nearer. Drift is what chained grows more than direct. "
-        f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. Sprites by the "
-        "Liberated Pixel Cup contributors (lpc.opengameart.org), CC-BY-SA 3.0 / GPL 3.0. "
+        f"Couples of characters: {counts['within one sex']} within one sex, {counts['across']} across "
+        f"({protocol['split']}, same weapon); all views. "
+        f"{protocol['twins']} of the targets have a twin with the other weapon among the 500 training characters. "
+        "From the first frame of the target the others are made: direct, all from the first; "
+        "chained, each from the one before; copy, the target stands still. "
+        "Errors: squared differences of colours in [0, 1] over black, summed over 60x60x3. "
+        f"Right pose: the nearest true frame of the clip is at most {protocol['alike']:g} away from the right one. "
+        "Drift is what chained grows more than direct. "
+        f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. {CREDIT} "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
         f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
     )
