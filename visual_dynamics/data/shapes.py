@@ -13,6 +13,9 @@ The law, measured on 6,908 of the authors' pairs (128x128, 8 bits):
   8x8 sub-samples. "integer" repeats that: circles and squares to the bit, triangle edges within 4 of 64 sub-samples.
   "smooth" draws the true sub-pixel positions instead.
 
+Shapes+Texture is the same world with horizontal stripes on squares, vertical ones on triangles and checkers on circles.
+The paper gives no more than that; widths and colours are ours. The pattern hangs on the anchor and moves with it.
+
 Coordinates are x, y of pixel centres: pixel j covers [j - 0.5, j + 0.5].
 """
 
@@ -47,6 +50,8 @@ ANCHOR_MEAN = SIZE / 2 - 1  # half the frame, counting pixels from 1
 ANCHOR_DEVIATION = 0.15 * SIZE
 STRONG = (0.7, 1.0)  # background and dominant channels
 WEAK = (0.0, 0.3)
+PERIOD = 12  # pixels of a light and a dark stripe together: 6 at 64x64, which no phase blurs away
+DARK = 0.4  # colour of a dark stripe, as a share of the light one, which has the object's colour
 
 _STREAMS = {"train": 0, "test": 1}
 _MOTION_STREAM = 2
@@ -115,17 +120,26 @@ def draw_scenes(count: int, seed: int, split: Split = "train") -> Scenes:
 
 
 def shapes_pairs(
-    count: int, seed: int, split: Split = "train", rendering: Rendering = "integer", size: int = 64
+    count: int,
+    seed: int,
+    split: Split = "train",
+    rendering: Rendering = "integer",
+    size: int = 64,
+    textured: bool = False,
 ) -> Pairs:
     """Pairs of `draw_scenes(count, seed, split)`: drawn at 128, then averaged to size x size."""
-    return scene_pairs(draw_scenes(count, seed, split), rendering, size)
+    return scene_pairs(draw_scenes(count, seed, split), rendering, size, textured=textured)
 
 
 def scene_pairs(
-    scenes: Scenes, rendering: Rendering = "integer", size: int = 64, device: torch.device | str = "cpu"
+    scenes: Scenes,
+    rendering: Rendering = "integer",
+    size: int = 64,
+    device: torch.device | str = "cpu",
+    textured: bool = False,
 ) -> Pairs:
     """The pairs of given scenes, so that whoever needs the truth can keep the scenes beside them."""
-    return Pairs(*(images(scenes, moved, rendering, size, device) for moved in (False, True)))
+    return Pairs(*(images(scenes, moved, rendering, size, device, textured) for moved in (False, True)))
 
 
 def render(scenes: Scenes, moved: bool, rendering: Rendering = "integer", size: int = SIZE) -> tuple[Tensor, Masks]:
@@ -160,10 +174,11 @@ def images(
     rendering: Rendering = "integer",
     size: int = 64,
     device: torch.device | str = "cpu",
+    textured: bool = False,
 ) -> Tensor:
     """uint8 (N, 3, size, size): the scenes before or after their motion, drawn at 128 and averaged down.
 
-    Another device is faster for many scenes, and may round a colour otherwise.
+    Textured: Shapes+Texture. Another device is faster for many scenes, and may round a colour otherwise.
     """
     drawn = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8, device=device)
     for rows, part in _chunks(scenes):
@@ -171,7 +186,10 @@ def images(
         canvas = background[:, :, None].repeat(1, 1, _CANVAS * _CANVAS)
         for index in DRAW_ORDER:
             coverage, places = _coverage(part, index, moved, rendering, device)
-            _blend(canvas, places, coverage, colours[:, index, :, None])
+            paint = colours[:, index, :, None]
+            if textured:
+                paint = paint * _texture(part, index, moved, rendering, places)
+            _blend(canvas, places, coverage, paint)
         frames = (_frame(canvas) * 255).round_().to(torch.uint8)
         drawn[rows] = frames if size == SIZE else resize_frames(frames, size)
     return drawn
@@ -189,11 +207,30 @@ def _chunks(scenes: Scenes) -> Iterator[tuple[slice, Scenes]]:
 def _blend(canvas: Tensor, places: Tensor, coverage: Tensor, paint: Tensor) -> None:
     """Paint over the canvas (n, channels, pixels) at places (n, window pixels).
 
-    Paint is one colour a shape, (n, channels, 1); a texture would be one a pixel, (n, channels, window pixels).
+    Paint is one colour a shape, (n, channels, 1), or one a pixel, (n, channels, window pixels).
     """
     where = places[:, None, :].expand(-1, canvas.shape[1], -1)
     under = canvas.gather(2, where)
     canvas.scatter_(2, where, torch.lerp(under, paint.expand_as(under), coverage[:, None, :]))
+
+
+def _texture(scenes: Scenes, index: int, moved: bool, rendering: Rendering, places: Tensor) -> Tensor:
+    """What share of an object's colour the pixels at places (n, window pixels) have: (n, 1, window pixels), DARK to 1.
+
+    Averages over whole pixels: stripes are as smooth as edges, and sharp where the anchor is a whole number.
+    """
+    anchors = _moved_anchors(scenes, index, moved)
+    x, y = torch.from_numpy(_round(anchors) if rendering == "integer" else anchors).to(places.device).split(1, 1)
+    across, down = _wave(places % _CANVAS - _WINDOW - x), _wave(places // _CANVAS - _WINDOW - y)
+    wave = (across * down, down, across)[index]  # checkers, horizontal stripes, vertical stripes
+    return ((1 + DARK) / 2 + (1 - DARK) / 2 * wave).float()[:, None, :]
+
+
+def _wave(pixels: Tensor) -> Tensor:
+    """Means of a square wave over pixels so far from the anchor's, where a stripe begins: 1 in it, -1 in the next."""
+    half = PERIOD / 2
+    end, begin = (half - (border.remainder(PERIOD) - half).abs() for border in (pixels + 1, pixels))  # its integral
+    return end - begin
 
 
 def _frame(canvas: Tensor) -> Tensor:
@@ -202,11 +239,15 @@ def _frame(canvas: Tensor) -> Tensor:
     return canvas.unflatten(2, (_CANVAS, _CANVAS))[:, :, inside, inside]
 
 
+def _moved_anchors(scenes: Scenes, index: int, moved: bool) -> Array:
+    return scenes.anchors[:, index] + (scenes.motions[:, index] if moved else 0)
+
+
 def _coverage(
     scenes: Scenes, index: int, moved: bool, rendering: Rendering, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
     """Coverage (n, window pixels) in [0, 1] of one object and the places of those pixels in the flattened canvas."""
-    anchors = scenes.anchors[:, index] + (scenes.motions[:, index] if moved else 0)
+    anchors = _moved_anchors(scenes, index, moved)
     sizes = scenes.sizes[:, index]
     # Top left pixel of the window: 2 above and left of anything drawn, never beyond the margin of the canvas.
     corner = np.clip(np.floor(anchors - _REACH[index] * sizes[:, None]) - 2, -_WINDOW, SIZE)

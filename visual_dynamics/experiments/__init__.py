@@ -12,7 +12,18 @@ from typing import Any, Protocol
 
 import torch
 
-from visual_dynamics.experiments import analogy_table, animation_table, futures_figure, realism_table, shapes_table
+from visual_dynamics.experiments import (
+    analogy_table,
+    animation_table,
+    disocclusion_table,
+    futures_figure,
+    latents_table,
+    layers_table,
+    realism_table,
+    shapes_table,
+    toy_world,
+    traversal_figure,
+)
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
@@ -27,9 +38,14 @@ class Experiment(Protocol):
 
 
 EXPERIMENTS: dict[str, Experiment] = {
+    "toy": toy_world,  # type: ignore[dict-item]
     "shapes": shapes_table,  # type: ignore[dict-item]
+    "futures": futures_figure,  # type: ignore[dict-item]
     "analogy": analogy_table,  # type: ignore[dict-item]
     "animation": animation_table,  # type: ignore[dict-item]
     "realism": realism_table,  # type: ignore[dict-item]
-    "futures": futures_figure,  # type: ignore[dict-item]
+    "latents": latents_table,  # type: ignore[dict-item]
+    "traversal": traversal_figure,  # type: ignore[dict-item]
+    "layers": layers_table,  # type: ignore[dict-item]
+    "disocclusion": disocclusion_table,  # type: ignore[dict-item]
 }

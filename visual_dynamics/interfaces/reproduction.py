@@ -19,7 +19,7 @@ from visual_dynamics.files import check_folder, write_atomically
 from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
-ANY_SIZE = ("futures",)  # figures at the model's own size
+ANY_SIZE = ("futures", "latents", "traversal")  # at the model's own size
 
 
 def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch.device) -> str:

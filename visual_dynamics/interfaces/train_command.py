@@ -9,11 +9,13 @@ import typer
 
 from visual_dynamics.interfaces.options import DeviceOption, SeedOption, find_device
 
+DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, a folder of sprites."
+
 
 def train(
     out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    data: Annotated[str, typer.Option(help="'shapes', a folder or zip of pairs, a folder of sprites.")] = "shapes",
+    data: Annotated[str, typer.Option(help=DATA_HELP)] = "shapes",
     also: Annotated[str | None, typer.Option(help="More data, mixed in.")] = None,
     rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
     sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,

@@ -19,7 +19,7 @@ BOTTLENECK_GROWS = (0.3, 0.6)  # shares of the budget
 class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
-    data: str = "shapes"  # "shapes", a folder or zip of N_im1 / N_im2 pairs, a folder of Reed's sprites, or sheets
+    data: str = "shapes"  # or "shapes-texture", a folder or zip of N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
     also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"

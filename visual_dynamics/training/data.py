@@ -16,7 +16,7 @@ from torch import Tensor
 
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, join_pairs
+from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs
 from visual_dynamics.data.sheet_pairs import (
     COMPOSED_LAYOUT,
     holds_composed_characters,
@@ -26,6 +26,8 @@ from visual_dynamics.data.sheet_pairs import (
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
+
+GENERATED = {"shapes": False, "shapes-texture": True}  # drawn from a seed; with textures or without
 
 
 def training_pairs(config: TrainingConfig) -> AnyPairs:
@@ -37,12 +39,12 @@ def training_pairs(config: TrainingConfig) -> AnyPairs:
         main, more = (replace(config, data=data, also=None) for data in (config.data, config.also))
         return join_pairs(training_pairs(main), training_pairs(replace(more, pairs=None)))
     data, size = Path(config.data), config.network.size
-    if config.data == "shapes":
-        count = config.pairs or shapes.TRAIN_PAIRS
-        return shapes.shapes_pairs(count, config.seed, "train", _rendering(config), size)
+    if config.data in GENERATED:
+        return _generated_pairs(config, config.pairs or shapes.TRAIN_PAIRS, "train")
     if not data.exists():
         raise UserError(
-            f"no data {config.data!r}: give 'shapes', a folder or zip of N_im1 / N_im2 pairs, or of sprites"
+            f"no data {config.data!r}: give {' or '.join(map(repr, GENERATED))}, "
+            "a folder or zip of N_im1 / N_im2 pairs, or of sprites"
         )
     if sprites.holds_characters(data):
         return _first(_sprite_pairs(config, sprite_split(config.split).train), config.pairs)
@@ -58,8 +60,8 @@ def training_pairs(config: TrainingConfig) -> AnyPairs:
 def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     """Pairs to look at while training; None where a folder names no test pairs."""
     data, size = Path(config.data), config.network.size
-    if config.data == "shapes":
-        return shapes.shapes_pairs(count, config.seed, "test", _rendering(config), size)
+    if config.data in GENERATED:
+        return _generated_pairs(config, count, "test")
     if sprites.holds_characters(data):
         pairs = _sprite_pairs(config, sprite_split(config.split).test)
         return pairs.subset(spread(len(pairs), count, config.seed))
@@ -103,8 +105,10 @@ def _between(config: TrainingConfig) -> Between:
     return cast(Between, config.between)  # one of BETWEEN, as the configuration has checked
 
 
-def _rendering(config: TrainingConfig) -> shapes.Rendering:
-    return cast(shapes.Rendering, config.rendering)
+def _generated_pairs(config: TrainingConfig, count: int, split: shapes.Split) -> Pairs:
+    rendering = cast(shapes.Rendering, config.rendering)  # one of RENDERINGS, as the configuration has checked
+    textured = GENERATED[config.data]
+    return shapes.shapes_pairs(count, config.seed, split, rendering, config.network.size, textured)
 
 
 def spread(total: int, count: int, seed: int) -> Tensor:

@@ -1,0 +1,79 @@
+"""The table of latent statistics in small: the divergence against torch's, sprites, figures from the JSON alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.distributions import Normal, kl_divergence
+
+from tests.sprites import noise_characters
+from visual_dynamics.api import load
+from visual_dynamics.data import shapes, sprites
+from visual_dynamics.experiments import latents_table
+from visual_dynamics.experiments.latents_table import Options
+
+CPU = torch.device("cpu")
+
+
+def make(options: Options) -> dict:
+    return json.loads(json.dumps(latents_table.compute(options, CPU, lambda what, share: None)))
+
+
+@pytest.fixture(scope="module")
+def result(tiny_weights_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sprites, "reed_split", lambda: sprites.Split(*map(np.arange, (1, 1)), np.array([1, 2])))
+    folder = tmp_path_factory.mktemp("sprites") / "packed"
+    sprites.pack_characters(noise_characters(3), folder)
+    made = make(Options(str(tiny_weights_file), str(tiny_weights_file), folder, samples=40, seed=3))
+    patch.undo()
+    return made
+
+
+def test_both_models_are_measured(result: dict) -> None:
+    assert list(result["sets"]) == ["Shapes", "Sprites"]
+    for found in result["sets"].values():
+        assert found["pairs"] == 40 and found["latent"] == 200
+        assert len(found["nats"]) == len(found["z_mean"]["centre"]) == len(found["z_logvar"]["deviation"]) == 200
+        assert found["active"] + len(found["inactive"]) == 200
+        assert found["active"] == sum(value > 0.01 for value in found["nats"])
+        assert found["nats_in_all"] == pytest.approx(sum(found["nats"]), rel=1e-3)
+        assert found["non_zero_by_threshold"]["0.1"] == found["non_zero"]
+        assert sum(found["component_shares"]) == pytest.approx(1, abs=1e-3) and 0 < found["components"] < 40
+
+
+def test_numbers_by_hand(result: dict, tiny_weights_file: Path) -> None:
+    model = load(tiny_weights_file)
+    pairs = shapes.shapes_pairs(40, 3, "test", "smooth", 16).batch(torch.arange(40))
+    each = [model.predictor.encode(*pair) for pair in zip(*pairs, strict=True)]  # one at a time
+    mean, log_variance = (torch.stack(values) for values in zip(*each, strict=True))
+    found = result["sets"]["Shapes"]
+    expected = kl_divergence(Normal(mean, (log_variance / 2).exp()), Normal(0.0, 1.0)).mean(0)
+    np.testing.assert_allclose(found["nats"], expected, atol=2e-5)
+    np.testing.assert_allclose(found["z_mean"]["centre"], mean.mean(0), atol=2e-5)
+    np.testing.assert_allclose(found["z_logvar"]["deviation"], log_variance.numpy().std(0), atol=2e-5)
+    assert found["non_zero"] == int((mean.square().mean(0) > 0.01).sum())
+
+
+def test_provenance_is_there(result: dict) -> None:
+    assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds", "protocol"))
+
+
+def test_tables_and_figure_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    result["sets"]["Sprites"]["z_logvar"]["centre"][5] = -20.0
+    text = latents_table.draw(result, tmp_path)
+    found = result["sets"]
+    counts = " | ".join(str(found[name]["non_zero"]) for name in found)
+    assert f"| non-zero elements in z_mean | 299 | 54 | 978 | {counts} |" in text
+    assert "| dominating PCA components | 5 | 5 | 47 |" in text and "above 0.1 (the paper names no threshold)" in text
+    assert "1 of its log-variances lie at the motion encoder's limit" in text
+    assert (tmp_path / "latents.md").read_text() == text
+    assert Image.open(tmp_path / "latents.png").width > 1000
+
+
+def test_the_shipped_model_uses_few_dimensions() -> None:
+    found = make(Options(samples=16))["sets"]["Shapes"]
+    assert found["inactive"] == [4] and found["active"] == found["non_zero"] == 7

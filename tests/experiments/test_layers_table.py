@@ -1,0 +1,174 @@
+"""The figure of learned layers in small: what is chosen where, and figures from the JSON alone."""
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from visual_dynamics.api import load
+from visual_dynamics.data import shapes
+from visual_dynamics.evaluation.layer_overlap import Choice
+from visual_dynamics.experiments import layers_figures, layers_table
+from visual_dynamics.experiments.futures_figure import as_pixels, encoded
+from visual_dynamics.experiments.layers_table import KINDS, Images, Options
+
+CPU = torch.device("cpu")
+SEED = 56  # an object is hidden behind another in a choosing and in a test image
+ROWS = ("best map", "read-out of one scale", "read-out of all scales")
+FLOORS = ("colour channel", "mean mask", "all objects together")
+
+
+def pixels(text: str) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(base64.b64decode(text))))
+
+
+def make(options: Options) -> dict:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(layers_table, "CHOOSING", 10)
+    made = layers_table.compute(options, CPU, lambda what, share: None)
+    patch.undo()
+    return json.loads(json.dumps(made))
+
+
+@pytest.fixture(scope="module")
+def result(tiny_weights_file: Path) -> dict:
+    return make(Options(str(tiny_weights_file), samples=12, seed=SEED))
+
+
+def test_every_row_and_cell_is_there(result: dict) -> None:
+    assert set(result["rows"]) == {*ROWS, *FLOORS, *(f"{name}, untrained" for name in ROWS)}
+    for row in result["rows"].values():
+        for kind in KINDS:
+            assert list(row[kind]) == list(shapes.OBJECTS)
+            for name, cell in row[kind].items():
+                assert all(0 <= cell[share] <= 1 for share in ("iou", "iou_choosing", "inside", "covered"))
+                assert cell["images"] == result["seen"][name] <= 12
+    assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds", "protocol"))
+
+
+def test_the_best_map_is_measured_on_test_images(result: dict, tiny_weights_file: Path) -> None:
+    """One image at a time, each map enlarged and cut by hand."""
+    network = load(tiny_weights_file).predictor.network
+    scenes = shapes.draw_scenes(12, SEED, "test")
+    frames = shapes.images(scenes, rendering="smooth", size=16) / 255
+    masks = shapes.masks(scenes, rendering="smooth", size=16)
+    for kind, whole in zip(KINDS, masks, strict=True):
+        for thing, (name, cell) in enumerate(result["rows"]["best map"][kind].items()):
+            scale, number = divmod(cell["map"], network.config.maps)
+            found = []
+            for frame, mask, seen in zip(frames, whole[:, thing].numpy() >= 0.5, masks.visible[:, thing], strict=True):
+                with torch.no_grad():
+                    maps = network.encode_image(frame[None])[scale]
+                high = F.interpolate(maps, size=(16, 16), mode="bilinear")[0, number].numpy() >= cell["threshold"]
+                region = high if cell["sign"] == "high" else ~high
+                if seen.mean() >= 12 / 64**2:
+                    found.append((region & mask).sum() / max(1, (region | mask).sum()))
+            assert len(found) == result["seen"][name]
+            assert cell["iou"] == pytest.approx(
+                np.mean(found), abs=0.02
+            )  # a pixel on the threshold may fall either way
+
+
+def test_floors_and_read_outs_by_hand(result: dict, tiny_weights_file: Path) -> None:
+    """NumPy on all choosing images at once, then on all test images; hidden objects do not count in either."""
+    network = load(tiny_weights_file).predictor.network
+    pixels_of, seen, masks = {}, {}, {}
+    for split, count in (("train", 10), ("test", 12)):
+        scenes = shapes.draw_scenes(count, SEED, split)
+        frames = shapes.images(scenes, rendering="smooth", size=16) / 255
+        masks[split] = shapes.masks(scenes, rendering="smooth", size=16)
+        pixels_of[split] = layers_table.segments(network, frames).permute(0, 2, 3, 1).flatten(0, 2).double().numpy()
+        pixels_of[split] = np.pad(pixels_of[split], ((0, 0), (0, 1)), constant_values=1)
+        seen[split] = masks[split].visible.mean((2, 3)).numpy() >= 12 / 64**2
+        assert not seen[split].all()
+
+    def overlap(regions: np.ndarray, split: str, kind: str, thing: int) -> float:
+        counted, mask = seen[split][:, thing], getattr(masks[split], kind)[:, thing].numpy() >= 0.5
+        regions = np.broadcast_to(regions, mask.shape)
+        pairs = zip(regions[counted], mask[counted], strict=True)
+        return float(np.mean([(one & other).sum() / max(1, (one | other).sum()) for one, other in pairs]))
+
+    for number, thing in np.ndindex(2, 3):
+        kind, name = KINDS[number], shapes.OBJECTS[thing]
+        place = masks["train"].visible[:, thing].mean(0).numpy()
+        target = getattr(masks["train"], kind)[:, thing].flatten().numpy()
+        weights = np.linalg.lstsq(pixels_of["train"], target, rcond=None)[0]
+        for split, key in (("train", "iou_choosing"), ("test", "iou")):
+            sums = (pixels_of[split] @ weights).reshape(-1, 16, 16)
+            for row, values in (("mean mask", place), ("read-out of all scales", sums)):
+                cell = result["rows"][row][kind][name]
+                high = values >= cell["threshold"]
+                by_hand = overlap(high if cell["sign"] == "high" else ~high, split, kind, thing)
+                assert cell[key] == pytest.approx(by_hand, abs=0.005)
+
+
+def test_test_images_have_no_say_in_the_choice(result: dict, tiny_weights_file: Path) -> None:
+    fewer = make(Options(str(tiny_weights_file), samples=5, seed=SEED))
+    for name, row in result["rows"].items():
+        for kind in KINDS:
+            for thing, cell in row[kind].items():
+                same = fewer["rows"][name][kind][thing]
+                assert all(same[key] == cell[key] for key in ("map", "sign", "threshold", "iou_choosing"))
+    assert fewer["preferences"] == result["preferences"]
+
+
+def test_all_objects_together_find_their_own_share(result: dict) -> None:
+    cells = result["rows"]["all objects together"]["visible"].values()
+    assert all(cell["covered"] > 0.8 for cell in cells)
+    assert sum(cell["inside"] for cell in cells) == pytest.approx(1, abs=0.25)
+
+
+def test_images_in_the_figures_show_every_object() -> None:
+    whole = torch.ones(5, 3, 8, 8)
+    visible = whole.clone()
+    visible[0, 1, :4] = 0  # half of a square is hidden
+    whole[2, 2, 1:] = visible[2, 2, 1:] = 0  # most of a triangle lies outside the frame
+    assert layers_table.in_sight(Images(torch.zeros(5, 3, 8, 8), visible, whole)).tolist() == [1, 3, 4, 0]
+
+
+def test_one_test_image_will_do(tiny_weights_file: Path, tmp_path: Path) -> None:
+    text = layers_table.draw(make(Options(str(tiny_weights_file), samples=1, seed=2)), tmp_path)
+    assert "nan" not in text and "± 0.000" in text
+
+
+def test_what_is_never_seen_has_no_numbers() -> None:
+    cell = layers_table.summary(Choice(0, 0, 0.5, 0.5), torch.zeros(4, 0))
+    assert [cell[name] for name in ("iou", "iou_error", "inside", "covered", "images")] == [None] * 4 + [0]
+
+
+def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    text = layers_table.draw(result, tmp_path)
+    assert (tmp_path / "layers.md").read_text() == text and result["weights"][:12] in text
+    assert text.count("floor: ") == 6 and f"{result['rows']['mean mask']['visible']['circle']['iou']:.2f}" in text
+    scales = result["protocol"]["scales"]
+    names = {f"layers_scale_{number + 1}.png" for number in range(scales)} | {"layers_regions.png", "layers.md"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    picture = result["pictures"][0]
+    assert pixels(picture["input"]).shape == (16, 16, 3)
+    assert [pixels(strip).shape for strip in picture["scales"]] == [(16 * result["protocol"]["maps"], 16, 3)] * scales
+    regions = Image.open(tmp_path / "layers_regions.png")
+    assert regions.width > 10 * 160 and regions.height > len(result["pictures"]) * 160
+
+
+def test_regions_are_white_where_both_agree() -> None:
+    region, mask = torch.tensor([[True, True], [False, False]]), torch.tensor([[True, False], [True, False]])
+    colours = [[[255, 255, 255], [255, 0, 0]], [[0, 0, 255], [0, 0, 0]]]
+    assert pixels(layers_table.both_regions(region, mask)).tolist() == colours
+
+
+def test_a_gallery_is_in_the_order_of_preference() -> None:
+    """Maps of one grey each: ground, circle, triangle, more of a circle."""
+    greys, shares = (250, 64, 160, 16), [[0, 0, 0, 1], [0.6, 0.4, 0, 0], [0, 0, 0.9, 0.1], [0.8, 0, 0.2, 0]]
+    strip = torch.tensor(greys).repeat_interleave(16)[None, :, None].expand(3, 64, 16) / 255
+    row = {"input": encoded(as_pixels(torch.ones(3, 16, 16))), "scales": [encoded(as_pixels(strip))]}
+    protocol = {"maps": 4, "objects": shapes.OBJECTS}
+    (band,) = layers_figures.gallery({"protocol": protocol, "preferences": shares, "pictures": [row]}, 0)
+    line = np.array(Image.open(io.BytesIO(band)))[-50, :, 0]
+    seen = [value for value, before in zip(line[1:], line, strict=False) if value != before and value != 255]
+    assert seen == [round((255 * grey) ** 0.5) for grey in (16, 64, 160, 250)]

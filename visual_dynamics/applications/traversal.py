@@ -1,0 +1,58 @@
+"""Traversal: vary one dimension of z, keep the others, and see what that dimension means (the paper's figure of z).
+
+Letters in shape comments: N training pairs, T values on a path, S side of a frame.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.objective import kl_per_dimension
+from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.weights import ACTIVE_NATS
+
+
+class Usage(NamedTuple):
+    """What each dimension of z is used for, by the posteriors of many pairs."""
+
+    nats: Tensor  # (latent,): mean KL divergence to the prior, what the dimension tells of a motion
+    scale: Tensor  # (latent,): deviation of z over all pairs, about 1: a dimension that tells nothing has the prior's
+
+    @property
+    def active(self) -> list[int]:
+        """The dimensions that carry motion, the strongest first."""
+        order: list[int] = self.nats.argsort(descending=True, stable=True).tolist()
+        return [dimension for dimension in order if self.nats[dimension] > ACTIVE_NATS]
+
+    @property
+    def inactive(self) -> list[int]:
+        """The others, in their order."""
+        return (self.nats <= ACTIVE_NATS).nonzero().flatten().tolist()
+
+
+def usage(posterior: Posterior) -> Usage:
+    """From q(z | v, I) of many pairs, (N, latent). The variance of z is that of its means plus the mean variance."""
+    variance = posterior.mean.var(0, unbiased=False) + posterior.log_variance.exp().mean(0)
+    return Usage(kl_per_dimension(posterior).mean(0), variance.sqrt())
+
+
+def path(used: Usage, dimension: int, values: Tensor) -> Tensor:
+    """Codes (T, latent) in which one dimension takes the values (T,), in units of its scale; the others are 0."""
+    codes = torch.zeros(len(values), len(used.scale))
+    codes[:, dimension] = values * used.scale[dimension]
+    return codes
+
+
+def traverse(predictor: Predictor, frame: Tensor, codes: Tensor) -> Tensor:
+    """A frame (3, S, S) moved by each code (T, latent) of a path: (T, 3, S, S)."""
+    predictor.set_image(frame)
+    return predictor.decode(codes)
+
+
+def moved(frames: Tensor) -> float:
+    """How much pixels change from the first to the last frame of (T, 3, S, S): mean absolute difference of colours."""
+    return float((frames[-1] - frames[0]).abs().mean())
