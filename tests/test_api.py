@@ -88,7 +88,7 @@ def test_a_motion_may_be_made_by_hand(model: vd.Model) -> None:
     np.testing.assert_array_equal(model.apply(scene(), same), model.apply(scene(), motion))
 
 
-@pytest.mark.parametrize("source", ["posteriors", "prior"])
+@pytest.mark.parametrize("source", ["posteriors", "learned", "prior"])
 def test_a_sample_does_not_depend_on_how_many_there_are(model: vd.Model, source: Any) -> None:
     many = model.sample(scene(), n=8, seed=4, source=source)
     np.testing.assert_array_equal(model.sample(scene(), n=3, seed=4, source=source), many[:3])
@@ -183,8 +183,19 @@ def test_a_motion_of_another_model(model: vd.Model) -> None:
 
 def test_an_unknown_source(model: vd.Model) -> None:
     for verb in (model.sample, model.extrapolate):
-        with pytest.raises(vd.UserError, match="no latent source 'dreams'; there are posteriors, prior"):
+        with pytest.raises(vd.UserError, match="no latent source 'dreams'; there are posteriors, prior, learned"):
             verb(scene(), source="dreams")  # type: ignore[arg-type]
+
+
+def test_a_model_without_posteriors_samples_by_its_learned_prior(model: vd.Model, tmp_path: Path) -> None:
+    model.save_with_prior(tmp_path / "light.safetensors")
+    light = vd.load(tmp_path / "light.safetensors")
+    for frames in (light.sample(scene(), n=3, seed=1), light.sample(scene(), n=3, seed=1, source="learned")):
+        np.testing.assert_array_equal(frames, model.sample(scene(), n=3, seed=1, source="learned"))
+    assert not np.array_equal(light.sample(scene(), n=3, seed=1), model.sample(scene(), n=3, seed=1))
+    np.testing.assert_array_equal(light.extrapolate(scene()), model.extrapolate(scene(), source="learned"))
+    with pytest.raises(vd.UserError, match="this model has no latent source 'posteriors'; there are prior, learned"):
+        light.sample(scene(), source="posteriors")
 
 
 def test_models_and_devices_that_do_not_exist(tiny_weights_file: Path) -> None:

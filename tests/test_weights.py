@@ -12,7 +12,15 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, TINY
-from visual_dynamics.weights import MAX_BYTES, StoredPosteriors, load_weights, save_weights
+from visual_dynamics.weights import (
+    MAX_BYTES,
+    StoredPosteriors,
+    StoredPrior,
+    Weights,
+    load_weights,
+    save_weights,
+    save_with_prior,
+)
 
 
 def sparse_posterior(count: int, latent: int, active: int) -> Posterior:
@@ -112,3 +120,55 @@ def test_other_configurations_and_missing_parts(tiny_weights_file: Path, tmp_pat
     tensors["posteriors.dimensions"] = tensors["posteriors.dimensions"] + 100_000
     (tmp_path / "wild.safetensors").write_bytes(save(tensors, header))
     assert "posteriors" in refusal(tmp_path / "wild.safetensors")
+
+
+def small_prior(latent: int) -> StoredPrior:
+    """Two components in two dimensions of z."""
+    factor = 0.1 * torch.eye(2).repeat(2, 1, 1)
+    return StoredPrior(
+        torch.tensor([1, 3], dtype=torch.int32), torch.tensor([0.25, 0.75]), seeded(2, 2), factor, latent
+    )
+
+
+@pytest.fixture
+def light(tiny_weights: Weights, tmp_path: Path) -> Path:
+    """The tiny model with a learned prior in place of its posteriors."""
+    save_with_prior(tmp_path / "light.safetensors", tiny_weights, small_prior(tiny_weights.network.config.latent))
+    return tmp_path / "light.safetensors"
+
+
+def test_a_learned_prior_in_place_of_posteriors(tiny_weights: Weights, light: Path) -> None:
+    loaded = load_weights(light)
+    assert tiny_weights.prior is None and loaded.prior is not None
+    assert len(loaded.posteriors) == 0 and loaded.posteriors.latent == loaded.prior.latent == TINY.latent
+    assert loaded.training == tiny_weights.training
+    expected = vars(small_prior(TINY.latent))
+    assert all(
+        torch.equal(vars(loaded.prior)[name], expected[name]) for name in ("dimensions", "weight", "mean", "factor")
+    )
+    pairs = zip(loaded.network.state_dict().items(), tiny_weights.network.state_dict().items(), strict=True)
+    assert all(name == other and torch.equal(one, two) for (name, one), (other, two) in pairs)
+
+
+def test_posteriors_and_learned_prior_together(tiny_weights_file: Path, light: Path, tmp_path: Path) -> None:
+    both = load_file(light) | load_file(tiny_weights_file)
+    (tmp_path / "both.safetensors").write_bytes(save(both, metadata_of(light)))
+    loaded = load_weights(tmp_path / "both.safetensors")
+    assert len(loaded.posteriors) == 40 and loaded.prior is not None
+
+
+def test_malformed_learned_priors(light: Path, tmp_path: Path) -> None:
+    tensors, header, broken = load_file(light), metadata_of(light), tmp_path / "broken.safetensors"
+    changes = {
+        "prior.dimensions": tensors["prior.dimensions"] + 100_000,
+        "prior.weight": tensors["prior.weight"] * 2,
+        "prior.mean": tensors["prior.mean"] / 0,
+        "prior.factor": tensors["prior.factor"][:, :1].clone(),
+    }
+    for name, value in changes.items():
+        broken.write_bytes(save(tensors | {name: value}, header))
+        assert "learned prior is malformed" in refusal(broken)
+        broken.write_bytes(save({key: part for key, part in tensors.items() if key != name}, header))
+        assert name in refusal(broken)
+    broken.write_bytes(save({key: part for key, part in tensors.items() if not key.startswith("prior.")}, header))
+    assert "neither training posteriors nor a learned prior" in refusal(broken)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,9 +27,11 @@ from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, ImageSource, crop_from_square, fit_to_square, read_image
 from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
+from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import Weights, load_weights
+from visual_dynamics.weights import Weights, load_weights, save_with_prior
 
+Source = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
@@ -44,26 +47,23 @@ class Motion:
 
 
 class Model:
-    """A trained network with its stored posteriors, on one device."""
+    """A trained network with its stored posteriors or learned prior, on one device."""
 
     def __init__(self, weights: Weights, device: str = "cpu") -> None:
         self.weights = weights
         self.predictor = Predictor(weights.network, device)
-        self.sources: dict[str, LatentSource] = {
-            "posteriors": TrainingPosteriors(weights.posteriors),
-            "prior": Prior(weights.network.config.latent),
-        }
+        self.sources: dict[str, LatentSource] = {"prior": Prior(weights.network.config.latent)}
+        if len(weights.posteriors):
+            self.sources = {"posteriors": TrainingPosteriors(weights.posteriors), **self.sources}
 
     @property
     def size(self) -> int:
         """Longer side of the frames that come out, in pixels."""
         return self.predictor.size
 
-    def sample(
-        self, image: ImageSource, n: int = 8, seed: int = 0, source: Literal["posteriors", "prior"] = "posteriors"
-    ) -> Frames:
+    def sample(self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
-        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self._source(source)
+        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         parts = [
             self._finish(futures(self.predictor, frame, latents, min(PART, n - first), seed, first), box)
@@ -89,18 +89,31 @@ class Model:
         moved = apply_motion(self.predictor, frame, torch.tensor(mean))
         return self._finish(moved[None], box)[0]
 
-    def extrapolate(
-        self,
-        image: ImageSource,
-        steps: int = 8,
-        seed: int = 0,
-        source: Literal["posteriors", "prior"] = "posteriors",
-    ) -> Frames:
+    def extrapolate(self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3)."""
-        steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self._source(source)
+        steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         motion = latents.draw(sample_seeds(seed, 1))[0]
         return self._finish(extrapolate(self.predictor, frame, motion, steps), box)
+
+    def source(self, name: Source | None = None) -> LatentSource:
+        """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""
+        if name is None:
+            name = "posteriors" if "posteriors" in self.sources else "learned"
+        if name == "learned":
+            return self.learned_prior
+        if name not in self.sources:
+            raise UserError(f"this model has no latent source {name!r}; there are {', '.join(self.sources)}, learned")
+        return self.sources[name]
+
+    @cached_property
+    def learned_prior(self) -> LearnedPrior:
+        """The file's learned prior, or one that is fitted to its posteriors now, which takes seconds."""
+        return LearnedPrior(self.weights.prior) if self.weights.prior else fit_prior(self.weights.posteriors)
+
+    def save_with_prior(self, path: str | Path) -> None:
+        """Write a copy of the model that draws z from its learned prior and holds no training posteriors."""
+        save_with_prior(Path(path), self.weights, self.learned_prior.stored)
 
     def picture(self, image: ImageSource) -> Frames:
         """The image as the model sees it, uint8 (H, W, 3): the frame that the results follow."""
@@ -116,11 +129,6 @@ class Model:
     def _background(self) -> tuple[int, int, int]:
         grey = round(255 * self.predictor.network.config.background)
         return grey, grey, grey
-
-    def _source(self, name: str) -> LatentSource:
-        if name not in self.sources:
-            raise UserError(f"no latent source {name!r}; there are {', '.join(self.sources)}")
-        return self.sources[name]
 
     def _finish(self, frames: Tensor, box: Box) -> Frames:
         pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()

@@ -1,7 +1,8 @@
 """One safetensors file a model: weights, configuration, training posteriors. Loading it runs no code.
 
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
-(how it was made). Tensors named `network.*` are the weights, in float16; `posteriors.*` the stored q(z | v, I).
+(how it was made). Tensors named `network.*` are the weights, in float16; `posteriors.*` the stored q(z | v, I);
+`prior.*` a mixture that was fitted to them. One of the last two may be missing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from visual_dynamics.objective import kl_per_dimension
 FORMAT = "visual-dynamics"
 VERSION = 1
 MAX_BYTES = 14_000_000  # of a shipped model
+PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
 
 
@@ -57,6 +59,12 @@ class StoredPosteriors:
         return Posterior(mean, log_variance)
 
     @staticmethod
+    def none(latent: int) -> StoredPosteriors:
+        """What a file without posteriors holds."""
+        nothing = torch.zeros(0, 0, dtype=torch.uint8)
+        return StoredPosteriors(torch.zeros(0, dtype=torch.int32), nothing, nothing, torch.zeros(4, 0), latent)
+
+    @staticmethod
     def compress(posterior: Posterior, max_bytes: int) -> StoredPosteriors:
         """Keep the informative dimensions of as many posteriors as fit; rows are taken in order."""
         informative = kl_per_dimension(posterior).mean(0) > ACTIVE_NATS
@@ -82,11 +90,23 @@ def _to_bytes(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
+class StoredPrior:
+    """A mixture of K Gaussians in the dimensions that carry motion; elsewhere the prior N(0, 1)."""
+
+    dimensions: Tensor  # int32 (A,), the dimensions of z
+    weight: Tensor  # float32 (K,), sums to 1
+    mean: Tensor  # float32 (K, A)
+    factor: Tensor  # float32 (K, A, A), lower triangular: covariance = factor factor^T
+    latent: int
+
+
+@dataclass(frozen=True)
 class Weights:
     """A loaded model file."""
 
     network: VisualDynamics  # float32, evaluation mode
-    posteriors: StoredPosteriors
+    posteriors: StoredPosteriors  # none where the file has a learned prior in their place
+    prior: StoredPrior | None
     training: dict[str, Any]
     digest: str  # SHA-256 of the file, hexadecimal
 
@@ -95,17 +115,31 @@ def save_weights(
     path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
 ) -> None:
     """Write the light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`."""
+    tensors, metadata = _contents(network, training)
+    left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
+    stored = StoredPosteriors.compress(posterior, left)
+    write_atomically(path, save(tensors | _named("posteriors", stored), metadata))
+
+
+def save_with_prior(path: Path, weights: Weights, prior: StoredPrior) -> None:
+    """Write a copy of a model that holds a learned prior in place of training posteriors."""
+    tensors, metadata = _contents(weights.network, weights.training)
+    write_atomically(path, save(tensors | _named("prior", prior), metadata))
+
+
+def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a file, but for where z comes from."""
     tensors = {f"network.{name}": _light(value) for name, value in network.state_dict().items() if _is_shipped(name)}
     metadata = {
         "format": json.dumps({"name": FORMAT, "version": VERSION}),
         "network": json.dumps(network.config.to_dict()),
         "training": json.dumps(training),
     }
-    left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
-    stored = StoredPosteriors.compress(posterior, left)
-    for name in ("dimensions", "mean", "log_variance", "scales"):
-        tensors[f"posteriors.{name}"] = getattr(stored, name).contiguous()
-    write_atomically(path, save(tensors, metadata))
+    return tensors, metadata
+
+
+def _named(group: str, stored: StoredPosteriors | StoredPrior) -> dict[str, Tensor]:
+    return {f"{group}.{name}": value.contiguous() for name, value in vars(stored).items() if name != "latent"}
 
 
 def _is_shipped(name: str) -> bool:
@@ -142,16 +176,12 @@ def load_weights(path: Path) -> Weights:
         }
         state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
         network.load_state_dict(state, strict=True, assign=True)
-        stored = StoredPosteriors(
-            **{name: tensors[f"posteriors.{name}"] for name in ("dimensions", "mean", "log_variance", "scales")},
-            latent=config.latent,
-        )
-        _check_posteriors(stored)
+        stored, prior = _latents(tensors, config.latent)
         training = json.loads(metadata["training"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
-    return Weights(network.requires_grad_(False).eval(), stored, training, hashlib.sha256(data).hexdigest())
+    return Weights(network.requires_grad_(False).eval(), stored, prior, training, hashlib.sha256(data).hexdigest())
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
@@ -164,6 +194,39 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
         raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
     if version != VERSION:
         raise UserError(f"{path} has format version {version}; this program reads version {VERSION}")
+
+
+def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[StoredPosteriors, StoredPrior | None]:
+    """Training posteriors and learned prior, or one of them."""
+    groups = {name.split(".")[0] for name in tensors}
+    if not groups & {"posteriors", "prior"}:
+        raise ValueError("it has neither training posteriors nor a learned prior")
+    stored, prior = StoredPosteriors.none(latent), None
+    if "posteriors" in groups:
+        names = ("dimensions", "mean", "log_variance", "scales")
+        stored = StoredPosteriors(**{name: tensors[f"posteriors.{name}"] for name in names}, latent=latent)
+        _check_posteriors(stored)
+    if "prior" in groups:
+        names = ("dimensions", "weight", "mean", "factor")
+        prior = StoredPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
+        _check_prior(prior)
+    return stored, prior
+
+
+def _check_prior(stored: StoredPrior) -> None:
+    count, active = stored.mean.shape
+    parts = (stored.weight, stored.mean, stored.factor)
+    whole = (
+        stored.weight.shape == (count,)
+        and stored.factor.shape == (count, active, active)
+        and stored.dimensions.shape == (active,)
+        and all(part.dtype == torch.float32 and bool(torch.isfinite(part).all()) for part in parts)
+        and bool((stored.weight >= 0).all())
+        and abs(float(stored.weight.sum()) - 1) < 1e-3
+    )
+    places = stored.dimensions.numpy()
+    if not whole or np.any(places < 0) or np.any(places >= stored.latent):
+        raise ValueError("its learned prior is malformed")
 
 
 def _check_posteriors(stored: StoredPosteriors) -> None:

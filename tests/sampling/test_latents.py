@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from tests.conftest import seeded
+from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.latents import PairPosterior, Prior, TrainingPosteriors, sample_seeds
+from visual_dynamics.sampling.learned_prior import fit_prior
 from visual_dynamics.weights import StoredPosteriors
 
 
@@ -18,6 +20,7 @@ def two_posteriors() -> StoredPosteriors:
 
 SOURCES = [
     TrainingPosteriors(two_posteriors()),
+    fit_prior(two_posteriors()),
     Prior(2),
     PairPosterior(Posterior(torch.tensor([1.0, -1.0]), torch.tensor([-2.0, 0.0]))),
 ]
@@ -43,6 +46,11 @@ def test_training_posteriors_are_a_mixture() -> None:
     assert abs(len(left) / len(z) - 0.5) < 0.04
     assert abs(left[:, 0].mean() + 3) < 0.02 and abs(left[:, 0].std() - 0.135) < 0.01
     assert abs(z[:, 1].mean()) < 0.06 and abs(z[:, 1].std() - 1) < 0.05
+
+
+def test_a_file_without_posteriors() -> None:
+    with pytest.raises(UserError, match="holds no training posteriors"):
+        TrainingPosteriors(StoredPosteriors.none(2))
 
 
 def test_prior_is_the_unit_gaussian() -> None:

@@ -129,6 +129,7 @@ def samplers(
         "Flow": FlowTransfer(shapes.scene_pairs(scenes, rendering, SIZE, device)),
         **{name: posterior_sampler(autoencoder) for name, autoencoder in autoencoders.items()},
         "ours, z from N(0, I)": ModelSampler(model.predictor, Prior(model.predictor.network.config.latent)),
+        "ours, z from the learned prior": ModelSampler(model.predictor, model.learned_prior),
         "ours": posterior_sampler(model),
     }
 

@@ -37,6 +37,7 @@ app = typer.Typer(
 
 class Source(StrEnum):
     posteriors = "posteriors"
+    learned = "learned"
     prior = "prior"
 
 
@@ -67,7 +68,13 @@ def program(
 MAX_FUTURES, MAX_STEPS = 1_000, 1_000  # that people may look at; the Python API draws more
 
 ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
-SourceOption = Annotated[Source, typer.Option(help="Where z comes from: training posteriors, or N(0, I).")]
+SourceOption = Annotated[
+    Source | None,
+    typer.Option(
+        help="Where z comes from: training posteriors, a mixture of Gaussians that was fitted to them, or N(0, I).",
+        show_default="posteriors where the model holds them",
+    ),
+]
 MODEL, CLIPS, OUT = "shapes", [Clip.gif], Path("out")
 
 
@@ -77,7 +84,7 @@ def sample(
     model: ModelOption = MODEL,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_FUTURES, help="Number of futures.")] = 8,
     seed: SeedOption = 0,
-    source: SourceOption = Source.posteriors,
+    source: SourceOption = None,
     out: OutOption = OUT / "sample",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
@@ -91,7 +98,7 @@ def sample(
         loaded = _load(model, device)
         check_area(count + 1, loaded.size, scale)
         still = loaded.picture(image)
-        frames = loaded.sample(image, count, seed, source.value)
+        frames = loaded.sample(image, count, seed, source.value if source else None)
         folder.write_picture("input.png", still)
         folder.write_pictures("future", frames)
         folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
@@ -131,7 +138,7 @@ def extrapolate(
     model: ModelOption = MODEL,
     steps: Annotated[int, typer.Option(min=1, max=MAX_STEPS, help="Frames to add.")] = 8,
     seed: SeedOption = 0,
-    source: SourceOption = Source.posteriors,
+    source: SourceOption = None,
     out: OutOption = OUT / "extrapolate",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
@@ -144,7 +151,7 @@ def extrapolate(
     with ResultFolder(out, overwrite) as folder, _busy(f"making {_counted(steps, 'step')}"):
         loaded = _load(model, device)
         check_area(steps + 1, loaded.size, scale)
-        frames = loaded.extrapolate(image, steps, seed, source.value)
+        frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
         folder.write_pictures("frame", frames)
         folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
         folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
@@ -193,7 +200,7 @@ def reproduce(
 
     if listed or not name:
         for known, experiment in EXPERIMENTS.items():
-            typer.echo(f"{known:10} {experiment.SUMMARY}")
+            typer.echo(f"{known:13} {experiment.SUMMARY}")
         return
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
     given |= {"integer_model": integer_model, "pairs": pairs, "seed": seed}

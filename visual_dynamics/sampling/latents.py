@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.weights import StoredPosteriors
 
@@ -36,12 +37,14 @@ class TrainingPosteriors:
     """The paper's choice: z ~ q(z | v, I) of a training pair that is picked at random, whatever the input image is."""
 
     def __init__(self, stored: StoredPosteriors) -> None:
+        if len(stored) == 0:
+            raise UserError("this model's file holds no training posteriors")
         self.stored = stored
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
         generators = [np.random.default_rng(seed) for seed in seeds]
         rows = [int(generator.integers(len(self.stored))) for generator in generators]
-        return self.stored.posterior(torch.tensor(rows)).sample(_noise(generators, self.stored.latent))
+        return self.stored.posterior(torch.tensor(rows)).sample(noise_of(generators, self.stored.latent))
 
 
 class Prior:
@@ -51,7 +54,7 @@ class Prior:
         self.latent = latent
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
-        return _noise([np.random.default_rng(seed) for seed in seeds], self.latent)
+        return noise_of([np.random.default_rng(seed) for seed in seeds], self.latent)
 
 
 class PairPosterior:
@@ -62,10 +65,10 @@ class PairPosterior:
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
         generators = [np.random.default_rng(seed) for seed in seeds]
-        return self.posterior.sample(_noise(generators, self.posterior.mean.shape[-1]))
+        return self.posterior.sample(noise_of(generators, self.posterior.mean.shape[-1]))
 
 
-def _noise(generators: Sequence[np.random.Generator], latent: int) -> Tensor:
+def noise_of(generators: Sequence[np.random.Generator], latent: int) -> Tensor:
     """N(0, I) from each generator, (n, latent)."""
     noise = np.empty((len(generators), latent), np.float32)
     for row, generator in zip(noise, generators, strict=True):

@@ -42,9 +42,13 @@ def test_the_same_seed_gives_the_same_bytes(run: Run, tiny: list[str]) -> None:
 
 
 def test_sources_of_z_differ(run: Run, tiny: list[str]) -> None:
-    for source in ("posteriors", "prior"):
+    assert run("sample", "picture.png", *tiny, "-n", 1, "--out", "default").code == 0
+    for source in ("posteriors", "learned", "prior"):
         assert run("sample", "picture.png", *tiny, "-n", 1, "--source", source, "--out", source).code == 0
-    assert not np.array_equal(picture("prior/future_000.png"), picture("posteriors/future_000.png"))
+    default, posteriors, learned, prior = (
+        picture(f"{source}/future_000.png").tobytes() for source in ("default", "posteriors", "learned", "prior")
+    )
+    assert default == posteriors and len({posteriors, learned, prior}) == 3
 
 
 def test_analogy(run: Run, tiny: list[str]) -> None:
