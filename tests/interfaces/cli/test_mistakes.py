@@ -141,7 +141,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         ("analogy picture.png after.png picture.png --out .", "is not empty"),
         ("demo --out .", "is not empty"),
         ("demo --seed -1 --out new", "--seed"),
-        ("reproduce poems", "no experiment 'poems'; there are shapes"),
+        ("reproduce poems", "no experiment 'poems'; there are toy, shapes"),
         ("reproduce shapes --samples 0", "samples must be positive"),
         ("reproduce shapes --out picture.png/below", "is a file"),
         ("bench --quick --out picture.png/below", "is a file"),
