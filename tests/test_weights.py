@@ -18,6 +18,7 @@ from visual_dynamics.weights import (
     StoredPrior,
     Weights,
     load_weights,
+    save_for_sampling,
     save_weights,
     save_with_prior,
 )
@@ -172,3 +173,19 @@ def test_malformed_learned_priors(light: Path, tmp_path: Path) -> None:
         assert name in refusal(broken)
     broken.write_bytes(save({key: part for key, part in tensors.items() if not key.startswith("prior.")}, header))
     assert "neither training posteriors nor a learned prior" in refusal(broken)
+
+
+def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, tmp_path: Path) -> None:
+    path = tmp_path / "sampling.safetensors"
+    save_for_sampling(path, tiny_weights)
+    assert not any("motion_encoder" in name for name in load_file(path))
+    light = load_weights(path)
+    assert tiny_weights.encodes_motion and not light.encodes_motion
+    frame, z = seeded(1, 3, TINY.size, TINY.size), seeded(1, TINY.latent)
+    one, two = (
+        w.network.decode(w.network.encode_image(frame), w.network.kernel_decoder(z)) for w in (tiny_weights, light)
+    )
+    assert torch.equal(one, two)
+    assert torch.equal(light.posteriors.mean, tiny_weights.posteriors.mean)
+    with pytest.raises(UserError, match="without its motion encoder"):
+        light.network.encode_motion(frame, frame)

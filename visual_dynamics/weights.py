@@ -2,7 +2,8 @@
 
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
 (how it was made). Tensors named `network.*` are the weights, in float16; `posteriors.*` the stored q(z | v, I);
-`prior.*` a mixture that was fitted to them. One of the last two may be missing.
+`prior.*` a mixture that was fitted to them. One of the last two may be missing; so may the motion encoder, half of the
+weights, which sampling does not ask.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
@@ -30,6 +31,7 @@ FORMAT = "visual-dynamics"
 VERSION = 1
 MAX_BYTES = 14_000_000  # of a shipped model
 PRIOR_BYTES = 1_000_000  # of a learned prior, at most
+MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
 
 
@@ -110,6 +112,17 @@ class Weights:
     training: dict[str, Any]
     digest: str  # SHA-256 of the file, hexadecimal
 
+    @property
+    def encodes_motion(self) -> bool:
+        return not isinstance(self.network.motion_encoder, NoMotionEncoder)
+
+
+class NoMotionEncoder(nn.Module):
+    """In place of the motion encoder where a file has none."""
+
+    def forward(self, *inputs: Tensor) -> Posterior:
+        raise UserError("this model comes without its motion encoder: it samples, but cannot read the motion of a pair")
+
 
 def save_weights(
     path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
@@ -125,6 +138,13 @@ def save_with_prior(path: Path, weights: Weights, prior: StoredPrior) -> None:
     """Write a copy of a model that holds a learned prior in place of training posteriors."""
     tensors, metadata = _contents(weights.network, weights.training)
     write_atomically(path, save(tensors | _named("prior", prior), metadata))
+
+
+def save_for_sampling(path: Path, weights: Weights) -> None:
+    """Write a copy of a model without its motion encoder: half the size, and all that sampling from posteriors needs."""
+    tensors, metadata = _contents(weights.network, weights.training)
+    kept = {name: value for name, value in tensors.items() if not name.startswith(MOTION_ENCODER)}
+    write_atomically(path, save(kept | _named("posteriors", weights.posteriors), metadata))
 
 
 def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -169,6 +189,8 @@ def load_weights(path: Path) -> Weights:
         config = NetworkConfig.from_dict(json.loads(metadata["network"]))
         with torch.device("meta"):
             network = VisualDynamics(config)
+        if not any(name.startswith(MOTION_ENCODER) for name in tensors):
+            network.motion_encoder = NoMotionEncoder()  # type: ignore[assignment]
         state = {
             name.removeprefix("network."): value.float()
             for name, value in tensors.items()

@@ -152,6 +152,8 @@ def fits(pairs: AnyPairs, device: torch.device) -> bool:
 def starting_weights(config: TrainingConfig) -> Weights:
     """The model that a run starts from; it must be of the run's own preset."""
     weights = load_weights(find_weights(config.start or ""))
+    if not weights.encodes_motion:
+        raise UserError(f"{config.start} comes without its motion encoder; nothing can be trained from it")
     if weights.network.config != config.network:
         raise UserError(f"{config.start} is not a network of preset {config.preset}; train from it with its own preset")
     return weights
