@@ -141,7 +141,7 @@ def save_with_prior(path: Path, weights: Weights, prior: StoredPrior) -> None:
 
 
 def save_for_sampling(path: Path, weights: Weights) -> None:
-    """Write a copy of a model without its motion encoder: half the size, and all that sampling from posteriors needs."""
+    """Write a copy of a model without its motion encoder: half the size, all that sampling needs."""
     tensors, metadata = _contents(weights.network, weights.training)
     kept = {name: value for name, value in tensors.items() if not name.startswith(MOTION_ENCODER)}
     write_atomically(path, save(kept | _named("posteriors", weights.posteriors), metadata))

@@ -34,7 +34,7 @@ def write_png(path: str | Path, image: Pixels) -> None:
 
 def encode_png(image: Pixels) -> bytes:
     _check(image, dimensions=3)
-    return _saved(Image.fromarray(image), "PNG")
+    return saved(Image.fromarray(image), "PNG")
 
 
 def enlarge(frames: Pixels, factor: int) -> Pixels:
@@ -109,13 +109,13 @@ def encode_animation(frames: Pixels, fps: float, suffix: str, loop: bool = True)
     if suffix == ".gif":
         # Pillow takes milliseconds and stores hundredths of a second. Without a count, a GIF plays once.
         durations = [10 * time for time in _durations(len(frames), 100 / fps, GIF_SHORTEST)]
-        return _animated(_with_palettes(frames), "GIF", durations, **({"loop": 0} if loop else {}))
+        return animated(_with_palettes(frames), "GIF", durations, **({"loop": 0} if loop else {}))
     durations = _durations(len(frames), 1000 / fps, shortest=1)  # milliseconds
     images = [Image.fromarray(frame) for frame in frames]
     count = 0 if loop else 1
     if suffix == ".webp":
-        return _animated(images, "WEBP", durations, loop=count, lossless=True)
-    return _animated(images, "PNG", durations, loop=count)
+        return animated(images, "WEBP", durations, loop=count, lossless=True)
+    return animated(images, "PNG", durations, loop=count)
 
 
 def _durations(count: int, units_per_frame: float, shortest: int) -> list[int]:
@@ -147,13 +147,15 @@ def _with_palette(packed: npt.NDArray[np.uint32], colors: npt.NDArray[np.uint32]
     return image
 
 
-def _animated(images: list[Image.Image], form: str, durations: list[int], **options: Any) -> bytes:
+def animated(images: list[Image.Image], form: str, durations: list[int], **options: Any) -> bytes:
+    """A clip of Pillow's making; `durations` in milliseconds."""
     # A list of durations for a lone picture is refused by some writers; a number is not.
     duration = durations if len(images) > 1 else durations[0]
-    return _saved(images[0], form, save_all=True, append_images=images[1:], duration=duration, **options)
+    return saved(images[0], form, save_all=True, append_images=images[1:], duration=duration, **options)
 
 
-def _saved(image: Image.Image, form: str, **options: Any) -> bytes:
+def saved(image: Image.Image, form: str, **options: Any) -> bytes:
+    """The bytes of a file; what the format cannot hold is a UserError."""
     buffer = io.BytesIO()
     try:
         image.save(buffer, form, **options)

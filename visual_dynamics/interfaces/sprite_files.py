@@ -5,7 +5,6 @@ Letters in shape comments: T frames, H, W height and width of a frame in pixels,
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import struct
@@ -22,7 +21,7 @@ from visual_dynamics.data.sheets import LIMITS_TOLD, Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically, write_together
 from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels
-from visual_dynamics.interfaces.media import GIF_SHORTEST
+from visual_dynamics.interfaces.media import GIF_SHORTEST, animated, saved
 from visual_dynamics.provenance import package_version
 
 CLIP_SUFFIXES = (".gif", ".webp", ".png", ".apng")
@@ -84,7 +83,7 @@ def sheet_files(
     }
     listed = entries if form == "hash" else [{"filename": name, **entry} for name, entry in entries.items()]
     text = json.dumps({"frames": listed, "meta": meta}, indent=1) + "\n"
-    return {f"{title}.png": _saved(Image.fromarray(picture), "PNG"), f"{title}.json": text.encode()}
+    return {f"{title}.png": saved(Image.fromarray(picture), "PNG"), f"{title}.json": text.encode()}
 
 
 def _rows(sheet: Sheet) -> list[list[int]]:
@@ -129,8 +128,8 @@ def encode_sprite_clip(sheet: Sheet, suffix: str, tag: Tag | None = None, loop: 
     images = [Image.fromarray(frame) for frame in clean]
     count = 0 if loop else 1
     if suffix == ".webp":
-        return _with_alpha_flag(_animated(images, "WEBP", durations, loop=count, lossless=True, exact=True))
-    return _animated(images, "PNG", durations, loop=count)
+        return _with_alpha_flag(animated(images, "WEBP", durations.tolist(), loop=count, lossless=True, exact=True))
+    return animated(images, "PNG", durations.tolist(), loop=count)
 
 
 def _with_alpha_flag(webp: bytes) -> bytes:
@@ -184,19 +183,3 @@ def _with_palette(frame: Pixels) -> Image.Image:
     image = Image.fromarray(indices)
     image.putpalette(bytes(3) + colors.tobytes())
     return image
-
-
-def _animated(images: list[Image.Image], form: str, durations: npt.NDArray[np.int64], **options: Any) -> bytes:
-    """`durations` in milliseconds."""
-    # A list of durations for a lone picture is refused by some writers; a number is not.
-    duration: list[int] | int = durations.tolist() if len(images) > 1 else int(durations[0])
-    return _saved(images[0], form, save_all=True, append_images=images[1:], duration=duration, **options)
-
-
-def _saved(image: Image.Image, form: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    try:
-        image.save(buffer, form, **options)
-    except (OSError, ValueError, RuntimeError, struct.error) as error:  # WebP ends at 16,383 pixels a side, say
-        raise UserError(f"cannot write a {image.width} x {image.height} picture as {form}: {error}") from error
-    return buffer.getvalue()
