@@ -33,6 +33,7 @@ from visual_dynamics.applications.analogy import analogy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pair import Pair
+from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
 from visual_dynamics.provenance import provenance
@@ -111,7 +112,7 @@ def moved(predictor: Predictor, sources: Pair, frames: Tensor, name: str, tell: 
 
 def without_texture(scenes: shapes.Scenes, size: int) -> Tensor:
     """The true next frames with every object in the mean of its two colours."""
-    plain = replace(scenes, colours=scenes.colours * (1 + shapes.DARK) / 2)
+    plain = replace(scenes, colours=scenes.colours * (1 + DARK) / 2)
     return shapes.images(plain, True, RENDERING, size).float() / 255
 
 
