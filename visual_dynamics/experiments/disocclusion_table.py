@@ -36,7 +36,7 @@ from visual_dynamics.data.pair import Pair
 from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 
@@ -90,11 +90,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "pixels": {name: int(region.sum()) for name, region in regions.items()},
         "pictures": pictures(rows | {"truth": pair.next_frame}, regions),
         "protocol": {"scenes": count, "size": model.size, "flow_pairs": FLOW_SCENES, "rendering": RENDERING},
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def textured(scenes: shapes.Scenes, size: int) -> Pair:
