@@ -218,8 +218,9 @@ def models() -> None:
         weights = load_weights(path)
         config = weights.network.config
         size = f"{config.size}x{config.size}"
+        latents = f"{len(weights.posteriors):,} posteriors" if len(weights.posteriors) else "learned prior"
         typer.echo(
-            f"{name:15} {size:8} z {config.latent:5,}  {len(weights.posteriors):,} posteriors  "
+            f"{name:15} {size:8} z {config.latent:5,}  {latents}  "
             f"{path.stat().st_size / 1e6:.1f} MB  sha256 {weights.digest[:12]}"
         )
 
