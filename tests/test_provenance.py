@@ -16,6 +16,13 @@ def test_the_environment_may_name_the_commit(monkeypatch) -> None:
     assert provenance.commit() == "abc"
 
 
+def test_short_commits_keep_the_mark_of_changed_files() -> None:
+    head = "78bf03decb6e06e8612ebcbc902ac723372d8b70"
+    assert provenance.short_commit(head) == "78bf03decb6e"
+    assert provenance.short_commit(head + "-modified") == "78bf03decb6e-modified"
+    assert [provenance.short_commit(name) for name in ("unknown", "abc-modified")] == ["unknown", "abc-modified"]
+
+
 def test_outside_a_checkout_it_is_unknown(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("VISUAL_DYNAMICS_COMMIT", raising=False)
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package" / "provenance.py"))

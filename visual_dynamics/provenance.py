@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+MODIFIED = "-modified"  # behind a commit whose files were changed
+
 
 def provenance(device: torch.device) -> dict[str, str]:
     """Facts to store beside every result."""
@@ -31,9 +33,14 @@ def commit() -> str:
         return "unknown"
     try:
         head = _git(root, "rev-parse", "HEAD")
-        return head + ("-modified" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+        return head + (MODIFIED if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def short_commit(commit: str) -> str:
+    """The first 12 characters of a commit, and the mark of changed files where it has one."""
+    return commit.removesuffix(MODIFIED)[:12] + (MODIFIED if commit.endswith(MODIFIED) else "")
 
 
 def package_version() -> str:

@@ -95,3 +95,45 @@ def test_joined_pairs_are_those_of_both() -> None:
     assert torch.equal(batch.next_frame, torch.cat([one.batch(torch.arange(3)).next_frame, two.frames[[1, 2]] / 255]))
     with pytest.raises(ValueError, match="cannot be joined"):
         join_pairs(one, some_pairs(2, height=4))
+
+
+class TestIndexedPairs:
+    @staticmethod
+    def some() -> IndexedPairs:
+        generator = torch.Generator().manual_seed(0)
+        store = torch.randint(0, 256, (5, 3, 8, 6), dtype=torch.uint8, generator=generator)
+        return IndexedPairs(store, torch.tensor([0, 1, 1, 4]), torch.tensor([1, 0, 3, 2]))
+
+    def test_are_the_same_as_plain_pairs(self) -> None:
+        indexed = self.some()
+        plain = Pairs(indexed.store[indexed.first], indexed.store[indexed.second])
+        assert len(indexed) == len(plain) == 4
+        assert indexed.size == plain.size == (8, 6)
+        assert plain.nbytes == 2 * 4 * 144
+        assert indexed.nbytes == 5 * 144 + 2 * 4 * 8
+        indices = torch.tensor([3, 0, 0])
+        for ours, theirs in (
+            (indexed, plain),
+            (indexed.subset(indices), plain.subset(indices)),
+            (indexed.to("cpu"), plain.to("cpu")),
+            (indexed.resized(4), plain.resized(4)),
+        ):
+            order = torch.arange(len(theirs)).flip(0)
+            for mine, other in zip(ours.batch(order), theirs.batch(order), strict=True):
+                assert torch.equal(mine, other)
+        assert indexed.resized(4).size == (4, 4)
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"store": torch.zeros(5, 3, 8, 6)}, "uint8"),
+            ({"store": torch.zeros(5, 8, 6, dtype=torch.uint8)}, r"\(M, 3, H, W\)"),
+            ({"first": torch.tensor([0, 1])}, r"\(N,\) twice"),
+            ({"first": torch.tensor([0, 1, 1, 5])}, "within the 5 frames"),
+            ({"second": torch.tensor([0, 1, 1, -1])}, "within the 5 frames"),
+            ({"second": torch.zeros(4)}, "int64"),
+        ],
+    )
+    def test_bad_tensors_are_refused(self, change: dict[str, torch.Tensor], words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            IndexedPairs(**{**vars(self.some()), **change})

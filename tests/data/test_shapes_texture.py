@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data import shapes
+from visual_dynamics.data import shapes, shapes_drawing
 from visual_dynamics.data.shapes import CIRCLE, SQUARE, TRIANGLE, Scenes
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
 
 FAR = 1000.0  # out of sight
-HALF = shapes.PERIOD // 2
+HALF = shapes_drawing.PERIOD // 2
 RENDERINGS: tuple[shapes.Rendering, ...] = ("integer", "smooth")
 
 
@@ -34,7 +34,7 @@ def texture(scenes: Scenes, moved: bool, rendering: shapes.Rendering, size: int 
 def test_stripes_and_checkers(rendering: shapes.Rendering) -> None:
     square = texture(alone(SQUARE), False, rendering)[64:100, 64:100]
     assert (square == square[:, :1]).all()  # a row has one colour
-    assert square[:, 0].tolist() == ([255] * HALF + [round(255 * shapes.DARK)] * HALF) * 3
+    assert square[:, 0].tolist() == ([255] * HALF + [round(255 * shapes_drawing.DARK)] * HALF) * 3
     triangle = texture(alone(TRIANGLE), False, rendering)[30:40, 54:74]
     assert (triangle == triangle[:1]).all()  # a column has one colour
     assert triangle[0].tolist() == [255] * 4 + [102] * HALF + [255] * HALF + [102] * 4
@@ -82,7 +82,7 @@ def test_nothing_else_changes(rendering: shapes.Rendering, monkeypatch: pytest.M
     assert torch.equal(pairs.next_frames[where], plain.next_frames[where])
     assert (pairs.next_frames <= plain.next_frames.float() + 1).all()
     assert not torch.equal(pairs.next_frames, plain.next_frames)
-    monkeypatch.setattr(shapes, "DARK", 1.0)
+    monkeypatch.setattr(shapes_drawing, "DARK", 1.0)
     same = shapes.shapes_pairs(40, 3, "test", rendering, 128, textured=True)
     assert torch.equal(same.frames, plain.frames) and torch.equal(same.next_frames, plain.next_frames)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.conftest import seeded
+from visual_dynamics.api import load
 from visual_dynamics.experiments import speed
 from visual_dynamics.model.cross_convolution import by_groups
 from visual_dynamics.weights import Weights
@@ -77,6 +78,12 @@ def test_full_pass_is_the_network(tiny_weights: Weights) -> None:
     with torch.no_grad():
         difference = network.decode(network.encode_image(frame), network.kernel_decoder(z))
         torch.testing.assert_close(speed.full_pass(network, frame, z), (frame + difference).clamp(0, 1))
+
+
+def test_a_model_with_a_learned_prior_only(tiny_weights_file: Path, tmp_path: Path) -> None:
+    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    plan = speed.Plan(futures=3, rounds=1, passes=2)
+    assert speed.time_futures(load(tmp_path / "light.safetensors"), plan, CPU)["compared"] == 2
 
 
 def test_plans() -> None:

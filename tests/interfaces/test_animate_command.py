@@ -12,24 +12,14 @@ import pytest
 import typer
 from PIL import Image
 
-from tests.interfaces.test_animate import BLUE, PICTURE, REFERENCE, hero
+from tests.interfaces.conftest import BLUE, PICTURE, hero
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.animate_command import animate
-from visual_dynamics.interfaces.sprite_files import write_sheet
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., None]
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A reference as JSON and as rows of cells, and a picture of another character."""
-    monkeypatch.chdir(tmp_path)
-    write_sheet(tmp_path / "hero.json", REFERENCE)
-    Image.fromarray(PICTURE.frames[0]).save("other.png")
-    return tmp_path
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 PARTS = ("all", "within one sex", "across")
 OURS = "ours"
@@ -35,8 +36,8 @@ def tables(result: dict[str, Any]) -> str:
         "",
         f"{protocol['questions']:,} questions an animation, {protocol['characters']} characters ({protocol['split']}). "
         f"Squared differences of colours in [0, 1], summed over 60x60x3. The paper's rows are quoted. "
-        f"Seed {result['seed']}, weights {result['weights'][:12]}, commit {result['commit'][:12]}, {result['device']}, "
-        f"{result['seconds']:.0f} s.",
+        f"Seed {result['seed']}, weights {result['weights'][:12]}, "
+        f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -29,7 +29,7 @@ from visual_dynamics.data import sprites
 from visual_dynamics.data.analogies import Analogies, draw_analogies
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import analogy_figures
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
@@ -80,11 +80,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "animations": ANIMATIONS,
         "paper": PAPER,
         "protocol": {"characters": len(characters), "split": "Reed's 100 test characters", "questions": count},
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 class Frames:

@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 PARTS = {"within one sex": "-", "across": "--"}  # and how their lines are drawn
 COLOURS = {"direct": "tab:blue", "chained": "tab:orange"}
@@ -63,7 +64,7 @@ def notes(result: dict[str, Any]) -> str:
         "Drift is what chained grows more than direct. "
         f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. {CREDIT} "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
-        f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 
 

@@ -34,8 +34,8 @@ from visual_dynamics.data import sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
 from visual_dynamics.experiments.futures_figure import encoded
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.images import Pixels
-from visual_dynamics.provenance import provenance
 from visual_dynamics.sampling.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -105,11 +105,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "twins": twins,
             "alike": ALIKE,
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def draw_couples(characters: sprites.Characters, count: int, seed: int) -> list[Couple]:

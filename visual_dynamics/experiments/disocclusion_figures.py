@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 
 from visual_dynamics.experiments.futures_pictures import FRAME, PICTURE, Group, figure
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 COLUMNS = {
     "circle": "circles",
@@ -70,7 +71,7 @@ def notes(result: dict[str, Any]) -> str:
         "The figure shows the scenes that reveal most of a circle, a square, a triangle, chosen by the truth alone: "
         f"{shown or 'none'}; outlined is what was revealed of objects. "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
-        f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 
 

@@ -33,9 +33,10 @@ from visual_dynamics.applications.analogy import analogy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pair import Pair
+from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 
@@ -89,11 +90,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "pixels": {name: int(region.sum()) for name, region in regions.items()},
         "pictures": pictures(rows | {"truth": pair.next_frame}, regions),
         "protocol": {"scenes": count, "size": model.size, "flow_pairs": FLOW_SCENES, "rendering": RENDERING},
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def textured(scenes: shapes.Scenes, size: int) -> Pair:
@@ -111,7 +108,7 @@ def moved(predictor: Predictor, sources: Pair, frames: Tensor, name: str, tell: 
 
 def without_texture(scenes: shapes.Scenes, size: int) -> Tensor:
     """The true next frames with every object in the mean of its two colours."""
-    plain = replace(scenes, colours=scenes.colours * (1 + shapes.DARK) / 2)
+    plain = replace(scenes, colours=scenes.colours * (1 + DARK) / 2)
     return shapes.images(plain, True, RENDERING, size).float() / 255
 
 

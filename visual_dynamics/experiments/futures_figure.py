@@ -36,7 +36,7 @@ from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pair import AnyPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.training.data import has_list, spread
 
@@ -108,11 +108,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "size": model.size,
             "note": inputs.note,
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def shapes_inputs(count: int, seed: int, size: int) -> Inputs:

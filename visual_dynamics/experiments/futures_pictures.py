@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 PICTURE = 192  # pixels a side of a picture in a figure, about: its pixels become squares of a whole number
 GAP, WIDE_GAP = 8, 28  # pixels between pictures, and between groups of them
@@ -105,7 +106,7 @@ def notes(result: dict[str, Any]) -> str:
         f"Errors: squared differences of colours in [0, 1], summed over {size}x{size}x3.",
         protocol["note"],
         f"Seed {result['seed']} (row r: `sample --seed` {result['seed']} + r - 1), model {result['model']}, "
-        f"weights {result['weights'][:12]}, commit {result['commit'][:12]}, {result['device']}, "
+        f"weights {result['weights'][:12]}, commit {short_commit(result['commit'])}, {result['device']}, "
         f"{result['seconds']:.0f} s.",
     ]
     return " ".join(part for part in parts if part)

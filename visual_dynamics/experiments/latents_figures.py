@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 ROWS = {"z_mean": "z mean", "z_logvar": "z log-variance"}  # of the figure, as in the paper's
 LISTED = 32  # dimensions in a table, the strongest
@@ -67,7 +68,8 @@ def notes(result: dict[str, Any]) -> str:
                 "as good as certain, and its KL is what that limit makes of it."
             )
     parts.append(
-        f"Seed {result['seed']}, commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"Seed {result['seed']}, commit {short_commit(result['commit'])}, {result['device']}, "
+        f"{result['seconds']:.0f} s."
     )
     return " ".join(parts)
 

@@ -30,9 +30,9 @@ from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.pair import AnyPairs
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.experiments import latents_figures
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
-from visual_dynamics.provenance import provenance
 from visual_dynamics.training.data import spread
 from visual_dynamics.weights import ACTIVE_NATS
 
@@ -85,11 +85,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "share": statistics.SHARE,
             "active_nats": ACTIVE_NATS,
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> AnyPairs:

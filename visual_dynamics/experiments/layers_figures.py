@@ -12,6 +12,7 @@ from PIL import Image
 
 from visual_dynamics.experiments.futures_pictures import PAPER, Group, figure
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 TILE, LARGE_TILE = 96, 160  # pixels a side of a map in the galleries, and of a picture beside the regions
 BAND = 16  # maps side by side in a gallery
@@ -140,7 +141,7 @@ def notes(result: dict[str, Any]) -> str:
         "layers_regions.png: white where region and visible mask agree, red the region alone, blue the mask alone; "
         "'all maps' is the read-out of all scales. "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, commit "
-        f"{result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"{short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 
 

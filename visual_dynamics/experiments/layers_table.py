@@ -36,8 +36,8 @@ from visual_dynamics.data import shapes
 from visual_dynamics.evaluation import layer_overlap as overlap
 from visual_dynamics.experiments import layers_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.provenance import provenance
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
@@ -161,11 +161,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "shown": shown.tolist(),
             "objects": shapes.OBJECTS,
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def world(count: int, seed: int, split: shapes.Split, size: int) -> Images:

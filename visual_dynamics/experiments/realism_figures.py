@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 PEOPLE = "people, paper"
 COLOURS = {"Flow": "tab:orange", "ours": "tab:blue"}
@@ -72,7 +73,7 @@ def notes(result: dict[str, Any]) -> str:
         f"{protocol['asked']:,} inputs asked about, {protocol['asked_unseen']:,} of them in no training character; "
         f"mean of {protocol['judges']} judges a setting. Intervals are a bootstrap over "
         f"{protocol['families_asked']} families of characters that share frames. Seed {result['seed']}, "
-        f"weights {result['weights'][:12]}, commit {result['commit'][:12]}, {result['device']}, "
+        f"weights {result['weights'][:12]}, commit {short_commit(result['commit'])}, {result['device']}, "
         f"{result['seconds']:.0f} s."
     )
 

@@ -36,7 +36,7 @@ from visual_dynamics.data.pair import IndexedPairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
 
 if TYPE_CHECKING:
@@ -111,11 +111,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "judges": JUDGES,
             "steps": STEPS,
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 TITLES = {
     "circles": "Circles",
@@ -61,7 +62,7 @@ def notes(result: dict[str, Any], name: str) -> str:
         f"zero-bin epsilon {protocol['epsilon']:g}; {protocol['meter']}. "
         f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "
         f"circle-square {found['circle_square']:.3f}. Seed {result['seed']}, weights {result[MODELS[name]][:12]}, "
-        f"commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 
 

@@ -37,7 +37,7 @@ from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.experiments import shapes_figures
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.sampler import ModelSampler
 
@@ -110,13 +110,9 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "epsilon": motion.EPSILON,
             "meter": "masked matching",
         },
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
         "autoencoder_weights": autoencoder.weights.digest,
         "integer_weights": integer_model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def samplers(

@@ -118,7 +118,7 @@ def time_futures(model: Model, plan: Plan, device: torch.device) -> dict[str, An
     """All futures of an image through the predictor, its encoding included, and by one full pass each."""
     predictor, network, size = model.predictor, model.predictor.network, model.size
     frame = (shapes.images(shapes.draw_scenes(1, 0, "test"), size=size)[0].float() / 255).to(device)
-    z = model.sources["posteriors"].draw(sample_seeds(0, plan.futures)).to(device)
+    z = model.source().draw(sample_seeds(0, plan.futures)).to(device)
     predictor.batch_size = 128 if device.type == "cuda" else predictor.batch_size
     ours, theirs = Times(), Times()
     pictures: dict[str, list[Tensor]] = {"ours": [], "theirs": []}

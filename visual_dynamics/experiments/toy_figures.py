@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 MODELS = {
     "deterministic": "(b) deterministic prediction",
@@ -55,7 +56,8 @@ def notes(result: dict[str, Any]) -> str:
         f"epsilon {protocol['epsilon']:g}, which sets the figures of (b): all its motions lie in one bin. "
         f"(b) predicts: {crosses}. (c) is {result['kl_prior_to_mixture']:.3f} from both true laws mixed. "
         f"p(v | z) has a fixed deviation of {protocol['sigma']:g}, drawn with every motion. The paper has no numbers "
-        f"here. Seed {result['seed']}, commit {result['commit'][:12]}, {result['device']}, {result['seconds']:.0f} s."
+        f"here. Seed {result['seed']}, commit {short_commit(result['commit'])}, {result['device']}, "
+        f"{result['seconds']:.0f} s."
     )
 
 

@@ -31,7 +31,7 @@ from visual_dynamics.data import shapes, sprites
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encoded
-from visual_dynamics.provenance import provenance
+from visual_dynamics.experiments.origin import origin
 from visual_dynamics.training.data import spread
 
 if TYPE_CHECKING:
@@ -82,11 +82,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "experiment": "traversal",
         "sets": sets,
         "protocol": {"strongest": STRONGEST, "values": path_values().tolist(), "target": TARGET},
-        "seed": options.seed,
-        "model": Path(options.model).name,
-        "weights": model.weights.digest,
-        "seconds": round(time.monotonic() - started, 1),
-    } | provenance(device)
+    } | origin(options, model, started, device)
 
 
 def shapes_images(count: int, seed: int, size: int) -> Images:

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.experiments.futures_pictures import INK, PAPER, SMALL_TEXT, Group, figure
 from visual_dynamics.files import write_atomically
+from visual_dynamics.provenance import short_commit
 
 PICTURE = 128  # pixels a side of a picture, about: its pixels become squares of a whole number
 EVERY = 2  # value of a path is in the filmstrip
@@ -103,7 +104,7 @@ def notes(result: dict[str, Any]) -> str:
         f"One dimension goes from {values[0]:g} to {values[-1]:g} deviations of z over training posteriors, the others "
         "are 0. Pixels moved: mean absolute difference of colours in [0, 1] between the two ends; px: how far apart a "
         "shape's places at the two ends lie, y down. Last in filmstrip and animation comes an inactive dimension "
-        f"where there is one. Seed {result['seed']}, commit {result['commit'][:12]}, {result['device']}, "
+        f"where there is one. Seed {result['seed']}, commit {short_commit(result['commit'])}, {result['device']}, "
         f"{result['seconds']:.0f} s."
     )
 

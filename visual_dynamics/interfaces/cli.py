@@ -187,11 +187,11 @@ def reproduce(
     model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
     out: OutOption = OUT / "reproduce",
     seed: SeedOption = 0,
-    samples: Annotated[int | None, typer.Option(help="Number of samples instead of the paper's.")] = None,
+    samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
-    pairs: Annotated[Path | None, typer.Option(help="The authors' pairs, measured on as well.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a table of the paper again, and draw it."""
@@ -218,8 +218,9 @@ def models() -> None:
         weights = load_weights(path)
         config = weights.network.config
         size = f"{config.size}x{config.size}"
+        latents = f"{len(weights.posteriors):,} posteriors" if len(weights.posteriors) else "learned prior"
         typer.echo(
-            f"{name:15} {size:8} z {config.latent:5,}  {len(weights.posteriors):,} posteriors  "
+            f"{name:15} {size:8} z {config.latent:5,}  {latents}  "
             f"{path.stat().st_size / 1e6:.1f} MB  sha256 {weights.digest[:12]}"
         )
 

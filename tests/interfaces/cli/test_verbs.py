@@ -1,6 +1,7 @@
 """What the verbs of the command line do."""
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from tests.interfaces.cli.conftest import (
     picture,
     subprogram,
 )
+from visual_dynamics import catalogue
+from visual_dynamics.api import load
 from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.experiments import EXPERIMENTS
 
@@ -122,6 +125,15 @@ def test_models_lists_what_is_shipped(run: Run) -> None:
     answer = run("models")
     assert answer.code == 0 and answer.err == ""
     assert [line.split()[0] for line in answer.out.splitlines()] == shipped_models()
+
+
+def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(catalogue, "SHIPPED", tmp_path)
+    shutil.copy(tiny_weights_file, tmp_path / "whole.safetensors")
+    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    light, whole = run("models").out.splitlines()
+    assert "  learned prior  " in light and "posteriors" not in light
+    assert "  40 posteriors  " in whole and "prior" not in whole
 
 
 def test_reproduce_lists_what_it_can(run: Run) -> None:

@@ -1,0 +1,86 @@
+"""Made data that several tests read: a folder of LPC layers, sprite characters and their packed files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.sprites import noise_characters
+from visual_dynamics.data.lpc import ARROW, CELL, HEIGHT, WIDTH
+from visual_dynamics.data.sprites import Characters, pack_characters
+
+# --- LPC layers ---
+
+BOXES = {"body": (20, 60), "eyes": (22, 24), "feet": (55, 60), "legs": (45, 58), "torso": (32, 48), "belt": (44, 46)}
+
+
+def paint(path: Path, colour: tuple[int, int, int, int], rows: tuple[int, int] = (20, 60), cells: int = 21) -> None:
+    """A layer: a bar 8 pixels wide in every cell of the first so many rows of cells."""
+    sheet = np.zeros((21, CELL, 13, CELL, 4), np.uint8)
+    sheet[:cells, rows[0] : rows[1], :, 28:36] = colour
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(sheet.reshape(HEIGHT, WIDTH, 4)).save(path, compress_level=1)
+
+
+def paint_all(folder: Path, names: list[str]) -> Path:
+    """Layers of different colours, where BOXES has them or on the upper part of the body."""
+    for number, name in enumerate(names):
+        rows = BOXES.get(name.split("/")[0], (20, 40)) if "eyes" not in name else BOXES["eyes"]
+        paint(folder / name, (10 + number, 200 - number, 50, 255), rows)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small folder of every kind of layer, in the layout of the real one."""
+    names = [f"weapons/right hand/either/{bow}.png" for bow in ("bow", "greatbow")] + [
+        ARROW,
+        "weapons/both hand/spear.png",
+    ]
+    for sex in ("male", "female"):
+        names += [f"body/{sex}/{body}.png" for body in ("light", "orc")] + [f"body/{sex}/eyes/blue.png"]
+        names += [f"{slot}/armor/{sex}/{metal}_{sex}.png" for slot in ("feet", "legs") for metal in ("gold", "iron")]
+        names += [f"torso/gold/{part}_{sex}.png" for part in ("chest", "arms")] + [f"torso/leather/shoulders_{sex}.png"]
+        names += [f"belt/leather/{sex}/leather_{sex}.png", f"head/hoods/{sex}/hood_{sex}.png"]
+        names += [f"hair/{sex}/{style}/{colour}.png" for style in ("plain", "long") for colour in ("black", "pink")]
+        names += [f"weapons/right hand/{sex}/{weapon}_{sex}.png" for weapon in ("spear", "dagger", "woodwand")]
+    folder = paint_all(tmp_path_factory.mktemp("lpc"), [*names, "torso/dress_female/red.png"])
+    oversize = folder / "weapons/oversize/right hand/male/longsword_male.png"
+    oversize.parent.mkdir(parents=True)
+    Image.new("RGBA", (1152, 768)).save(oversize)
+    return folder
+
+
+# --- sprite characters ---
+
+
+@pytest.fixture(scope="session")
+def made() -> Characters:
+    """Three characters of coloured noise: black where the mask is not, as in most of the real ones."""
+    return noise_characters(3)
+
+
+@pytest.fixture(scope="session")
+def packed_once(made: Characters, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sprites") / "packed"
+    pack_characters(made, folder)
+    return folder
+
+
+@pytest.fixture
+def packed(packed_once: Path, tmp_path: Path) -> Path:
+    """A packed folder that a test may spoil."""
+    return shutil.copytree(packed_once, tmp_path / "packed")
+
+
+def assert_same(some: Characters, others: Characters) -> None:
+    assert len(some) == len(others)
+    for place in range(len(some)):
+        assert torch.equal(some.rgba(place), others.rgba(place))
+    assert (some.attributes == others.attributes).all()
+    assert (some.numbers == others.numbers).all()
