@@ -9,9 +9,10 @@ from tests.conftest import seeded
 from visual_dynamics.model.image_encoder import ImageEncoder, resize
 from visual_dynamics.model.kernel_decoder import KernelDecoder
 from visual_dynamics.model.motion_decoder import MotionDecoder, enlarged_convolution
-from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior
+from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior, bounded
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, PAPER_128, PRESETS, TINY, NetworkConfig
+from visual_dynamics.objective import kl_to_unit_gaussian
 
 
 def convolutions(module: nn.Module) -> list[tuple[int, int]]:
@@ -165,3 +166,13 @@ def test_difference_scale_changes_units_not_meaning() -> None:
         tuple(map(lambda m, k: F.conv2d(m, k.transpose(0, 1), padding=2, groups=4), maps, kernels))
     )
     torch.testing.assert_close(network.decode(maps, kernels), raw / 4)
+
+
+def test_a_log_variance_outside_its_bounds_is_cut_and_still_pushed_back_by_the_kl_term() -> None:
+    raw = torch.tensor([[-35.0, -20.0, -1.5, 0.0, 25.0]], requires_grad=True)
+    cut = bounded(raw)
+    torch.testing.assert_close(cut, torch.tensor([[-20.0, -20.0, -1.5, 0.0, 20.0]]))
+    kl_to_unit_gaussian(Posterior(torch.zeros_like(raw), cut)).sum().backward()
+    assert raw.grad is not None
+    assert raw.grad[0, 0] == pytest.approx(-0.5)  # one step of gradient descent raises it
+    assert raw.grad[0, 4] > 1e8  # and lowers this one

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from visual_dynamics.model.layers import ConvBlock, conv, conv_blocks
 from visual_dynamics.model.presets import NetworkConfig
 
+LOG_VARIANCE = (-20.0, 20.0)  # of each dimension of z
+
 
 class Posterior(NamedTuple):
     """The Gaussian q(z | v, I) = N(z; mean, exp(log_variance)) with independent dimensions."""
@@ -51,4 +53,13 @@ class MotionEncoder(nn.Module):
         x = self.last(self.blocks(x))  # (B, 256, 5, 5)
         # float32 from here on: exponents and sums over thousands of dimensions
         mean, log_variance = self.to_latent(x.flatten(1)).float().chunk(2, dim=1)  # (B, latent) each
-        return Posterior(mean, log_variance.clamp(-20, 20))
+        return Posterior(mean, bounded(log_variance))
+
+
+def bounded(log_variance: Tensor) -> Tensor:
+    """Log-variances cut to what exp() can bear, with the gradient of the uncut ones.
+
+    A plain clamp has no gradient outside its bounds: a dimension that is once below them never comes back, and a z
+    without noise carries any amount of motion past the KL term.
+    """
+    return log_variance + (log_variance.clamp(*LOG_VARIANCE) - log_variance).detach()
