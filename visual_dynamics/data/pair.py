@@ -15,20 +15,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Between = Literal["neighbours", "any", "mixed"]
+Between = Literal["neighbours", "any", "mixed", "mostly"]
 BETWEEN: tuple[Between, ...] = get_args(Between)
+NEIGHBOURS = {"mixed": 0.5, "mostly": 0.9}  # their share among the pairs of an animation
 
 
 def clip_moves(clip: Sequence[int], between: Between) -> list[tuple[int, int]]:
     """Which frames of an animation make pairs, from where to where.
 
-    "neighbours": from each frame to the next one. "any": from each to each other one. "mixed": those, neighbours
-    repeated so often that they are as many as all others together: what comes next is learned as well as what may.
+    "neighbours": from each frame to the next one. "any": from each to each other one. "mixed" and "mostly": those,
+    neighbours repeated so often that they are half or nine tenths of all: a short code for what comes next, longer ones
+    for what else may.
     """
     following = list(pairwise(clip))
     if between == "neighbours":
         return following
-    return list(permutations(clip, 2)) + following * (max(0, len(clip) - 2) if between == "mixed" else 0)
+    moves = list(permutations(clip, 2))
+    if share := NEIGHBOURS.get(between):  # (1 + repeats) / (frames + repeats) = share
+        moves += following * max(0, round((share * len(clip) - 1) / (1 - share)))
+    return moves
 
 
 class Pair(NamedTuple):

@@ -138,7 +138,7 @@ def sprite_pairs(
     """Pairs within clips, character after character in reading order; 60x60 in the middle of size x size black ones.
 
     "neighbours": a frame and the one after it, 157 a character. "any": two frames of a clip in any order, 1,454.
-    "mixed": those with neighbours repeated, 2,594.
+    "mixed", "mostly": those with neighbours repeated, see `clip_moves`.
     """
     if not animations or not set(animations) <= ANIMATIONS.keys():
         raise UserError(f"choose sprite animations of {', '.join(ANIMATIONS)}; not {', '.join(animations) or 'none'}")

@@ -20,7 +20,7 @@ def train(
     rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
     sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,
     split: Annotated[str, typer.Option(help="Sprites to train on: reed (500), paper (652).")] = "reed",
-    between: Annotated[str, typer.Option(help="Pairs of sprites: neighbours, any two frames, mixed.")] = "neighbours",
+    between: Annotated[str, typer.Option(help="Pairs of sprites: neighbours, any two, mixed, mostly.")] = "neighbours",
     preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
     start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Only the first so many training pairs.")] = None,
