@@ -40,7 +40,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 def test_every_setting_and_row_is_there(result: dict) -> None:
-    assert [(s["size"], s["inputs"]) for s in result["settings"]] == [(32, 2), (32, 4), (64, 2), (64, 4)]
+    settings = [(s["size"], s["inputs"], s["snapped"]) for s in result["settings"]]
+    assert settings == [(size, count, snapped) for snapped in (False, True) for size in (32, 64) for count in (2, 4)]
     for setting in result["settings"]:
         assert set(setting["rows"]) == {"Flow", "ours"}
         for row in setting["rows"].values():
@@ -62,7 +63,8 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = realism_table.draw(result, tmp_path)
     assert "| 32x32, people, paper | 29.7 | 41.2 | +11.5 |" in text
     assert "| 64x64, people, paper | 21.0 | 35.7 | +14.7 |" in text
-    assert "not people" in text and text.count("64x64, 4 training inputs") == 2
+    assert "not people" in text and text.count("64x64, 4 training inputs |") == 3
+    assert text.count("64x64, 4 training inputs, snapped |") == 1
     assert Image.open(tmp_path / "realism.png").size[0] > 800
     assert (tmp_path / "realism.md").read_text() == text
     without = copy.deepcopy(result)
@@ -126,6 +128,17 @@ def test_both_kinds_of_frames_are_made_smaller_by_averaging() -> None:
     expected = frames.float().unflatten(3, (32, 2)).unflatten(2, (32, 2)).mean((3, 5))
     assert (realism_table.at_size(frames, 32, CPU) * 255 - expected).abs().max() <= 0.5001
     assert torch.equal(realism_table.at_size(frames, 64, CPU), frames.float() / 255)
+
+
+def test_snapped_frames_have_the_colours_of_their_own_input() -> None:
+    flat = torch.tensor([[0, 0, 0], [200, 0, 0]], dtype=torch.uint8)[:, :, None, None].expand(2, 3, 16, 16).clone()
+    flat[0, :, 3] = 90
+    known = Inputs(flat, flat, torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool), 1)
+    made = torch.full((2, 3, 16, 16), 60, dtype=torch.uint8)
+    snapped = realism_table.snapped_futures(known, {"ours": made})["ours"]
+    assert snapped.dtype == torch.uint8
+    assert (snapped[0] == 90).all()  # nearer than black
+    assert torch.equal(snapped[1], flat[1])  # all it has
 
 
 def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:

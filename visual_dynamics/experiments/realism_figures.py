@@ -21,7 +21,11 @@ def draw(result: dict[str, Any], folder: Path) -> str:
             "",
             table(result),
             "",
-            "### The same, only of inputs that no training character shares",
+            "### The same with synthetic colours snapped to the input's",
+            "",
+            table(result, snapped=True),
+            "",
+            "### Only of inputs that no training character shares",
             "",
             unseen_table(result),
             "",
@@ -33,11 +37,11 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     return text
 
 
-def table(result: dict[str, Any]) -> str:
+def table(result: dict[str, Any], snapped: bool = False) -> str:
     """A line for each setting; after those of a size, what people said of the paper's samples at that size."""
     lines = ["| % fooled (95 % interval) | Flow | **ours** | ours - Flow |", "|---|---:|---:|---:|"]
     for size in _sizes(result):
-        for setting in _of_size(result, size):
+        for setting in _of_size(result, size, snapped):
             more = setting["ours_minus_flow"]
             cells = [*(_cell(setting["rows"][name]) for name in COLOURS), _signed(more["mean"], more["interval"])]
             lines.append(f"| {size}x{size}, {setting['inputs']:,} training inputs | {' | '.join(cells)} |")
@@ -49,9 +53,9 @@ def table(result: dict[str, Any]) -> str:
 def unseen_table(result: dict[str, Any]) -> str:
     lines = ["| % fooled (95 % interval) | Flow | **ours** |", "|---|---:|---:|"]
     for setting in result["settings"]:
-        size, rows = setting["size"], setting["rows"]
+        size, rows, colours = setting["size"], setting["rows"], ", snapped" if setting["snapped"] else ""
         cells = [_cell(rows[name]["unseen"]) if "unseen" in rows[name] else "none" for name in COLOURS]
-        lines.append(f"| {size}x{size}, {setting['inputs']:,} training inputs | {' | '.join(cells)} |")
+        lines.append(f"| {size}x{size}, {setting['inputs']:,} training inputs{colours} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -79,17 +83,19 @@ def notes(result: dict[str, Any]) -> str:
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """A panel for each size: fooled against training inputs, with intervals; people's answers as dashed lines."""
+    """A panel for each size and kind of colours: fooled against training inputs, with intervals; people's answers as
+    dashed lines."""
     import io
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = Figure(figsize=(9, 8), layout="constrained")
     FigureCanvasAgg(figure)
-    sizes = _sizes(result)
-    for axis, size in zip(figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0], sizes, strict=True):
-        settings = _of_size(result, size)
+    panels = [(size, snapped) for snapped in (False, True) for size in _sizes(result)]
+    axes = figure.subplots(2, len(panels) // 2, sharey=True, squeeze=False).flat
+    for axis, (size, snapped) in zip(axes, panels, strict=True):
+        settings = _of_size(result, size, snapped)
         counts = [setting["inputs"] for setting in settings]
         axis.axhline(50, color="0.6", linewidth=1, label="no difference")
         for name, colour in COLOURS.items():
@@ -106,7 +112,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis.set_xticks(counts, [f"{count:,}" for count in counts])
         axis.minorticks_off()
         axis.set_ylim(0, 60)
-        axis.set_title(f"{size}x{size}", fontsize=10)
+        axis.set_title(f"{size}x{size}{', colours snapped' if snapped else ''}", fontsize=10)
         axis.set_xlabel("inputs that the judge learned from", fontsize=9)
     figure.axes[0].set_ylabel("% fooled", fontsize=9)
     figure.axes[-1].legend(fontsize=8)
@@ -119,5 +125,5 @@ def _sizes(result: dict[str, Any]) -> list[int]:
     return sorted({setting["size"] for setting in result["settings"]})
 
 
-def _of_size(result: dict[str, Any], size: int) -> list[dict[str, Any]]:
-    return [setting for setting in result["settings"] if setting["size"] == size]
+def _of_size(result: dict[str, Any], size: int, snapped: bool) -> list[dict[str, Any]]:
+    return [each for each in result["settings"] if (each["size"], each["snapped"]) == (size, snapped)]

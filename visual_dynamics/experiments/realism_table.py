@@ -3,15 +3,17 @@
 Paper      "Movement of Video Game Sprites": a study with people, who pick the real one of two animations of one input.
            Here a small trained network, the judge, picks in their place: its figures are not those of people.
 Command    visual-dynamics reproduce realism --sprites FOLDER --model sprites
-Cost       some two minutes on one H200; on two CPU cores under an hour, most of it judges of 64x64 pictures.
+Cost       some four minutes on one H200; on two CPU cores two hours, most of them judges of 64x64 pictures.
 Paper says Flow 29.7 % at 32x32 and 21.0 % at 64x64, ours 41.2 % and 35.7 % (people; 50 % would be ideal).
 
 Protocol: neighbouring frames of all animations of Reed's 100 test characters, which neither Flow's database nor the
 model holds (both come from his 500). One sampled next frame an input and method, in 8-bit colours; 32x32 are the same
-frames averaged over 2x2 pixels. Judges learn from inputs of one half of the characters and are asked about the other;
-characters 4n ... 4n + 3, which share frames, stay together and are drawn together for the intervals. Each method has
-judges of its own, three for each number of training inputs, with 50, 200 or all of the same 1,000 drawn anew for each
-judge; their answers are averaged. A judge's size and steps were settled on the 72 validation characters.
+frames averaged over 2x2 pixels. All of it twice: with colours as they were predicted, and with those of every
+synthetic frame, of either method, snapped to its input's, as pixel art is written (`animate`). Judges learn from
+inputs of one half of the characters and are asked about the other; characters 4n ... 4n + 3, which share frames, stay
+together and are drawn together for the intervals. Each method has judges of its own, three for each number of
+training inputs, with 50, 200 or all of the same 1,000 drawn anew for each judge; their answers are averaged. A
+judge's size and steps were settled on the 72 validation characters.
 
 80 of the 100 characters have a twin with another weapon among the 500, so that two inputs in five were seen there:
 the others are counted apart as well.
@@ -26,10 +28,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
+from visual_dynamics.applications.palette import snap_to_palette
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import sprites
 from visual_dynamics.data.pair import IndexedPairs, resize_frames
@@ -99,7 +103,11 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     futures = {name: sample_futures(method, inputs, seeds, device, name, tell) for name, method in methods.items()}
     return {
         "experiment": "realism",
-        "settings": judge_settings(inputs, futures, options.seed, device, tell),
+        "settings": [
+            {"snapped": snapped} | setting
+            for snapped, made in ((False, futures), (True, snapped_futures(inputs, futures)))
+            for setting in judge_settings(inputs, made, options.seed, device, tell)
+        ],
         "paper": PAPER,
         "protocol": {
             "characters": len(test.numbers),
@@ -189,6 +197,17 @@ def sample_futures(
         parts.append((made.clamp(0, 1) * 255).round().to(torch.uint8).cpu())
         tell(f"futures, {name}", min(1.0, (start + PART) / len(inputs)))
     return torch.cat(parts)
+
+
+def snapped_futures(inputs: Inputs, futures: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same frames, every pixel in the nearest colour of the input they follow: uint8 (N, 3, 64, 64)."""
+    palettes = [np.unique(frame.flatten(1).T.numpy(), axis=0) for frame in inputs.frames]  # (P, 3) each
+    return {
+        name: torch.from_numpy(
+            np.stack([snap_to_palette(x, own) for x, own in zip(made.movedim(1, 3).numpy(), palettes, strict=True)])
+        ).movedim(3, 1)
+        for name, made in futures.items()
+    }
 
 
 def judge_settings(
