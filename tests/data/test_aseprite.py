@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,15 @@ def test_missing_files(tmp_path: Path) -> None:
     (tmp_path / "hero.png").unlink()
     with pytest.raises(UserError, match=r"hero\.png: there is no such file"):
         read_sheet(path)
+    (tmp_path / "hero.png").mkdir()
+    with pytest.raises(UserError, match=r"hero\.png: it is a folder"):
+        read_sheet(path)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UserError, match=r"pipe\.json: it is not a regular file"):
+        read_sheet(tmp_path / "pipe.json")
 
 
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

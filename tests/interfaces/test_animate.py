@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -253,12 +254,15 @@ def test_how_targets_are_read(place: Path) -> None:
 def test_targets_that_cannot_be_read(place: Path) -> None:
     Path("text.png").write_text("no picture")
     Image.new("RGBA", (12, 14)).save("nothing.png")
+    os.mkfifo("pipe.png")
     for name, cell, words in [
         ("text.png", None, "not a readable picture"),
         ("text.png", (12, 14), "not a readable picture"),
         ("nothing.png", None, "fully transparent"),
         ("hero.png", (7, 14), "no multiple of 7 x 14"),
         ("nowhere", None, "no such file"),
+        ("pipe.png", None, "not a regular file"),
+        ("pipe.png", (12, 14), "not a regular file"),
         (".", None, "no frames|differ in size"),
     ]:
         with pytest.raises(UserError, match=words):

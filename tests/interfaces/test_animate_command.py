@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,13 +63,21 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
         ("hero.json other.png --tag swim", "has no tag 'swim'"),
         ("hero.json other.png --pose 9", "0 to 8, not 9"),
         ("hero.json wide.png", "17 x 14 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png", "if the target holds several frames, give the size of one with --cell"),
+        ("pipe.json other.png", "cannot read pipe.json: it is not a regular file"),
+        ("pipe.png other.png --cell 12x14", "cannot read pipe.png: it is not a regular file"),
+        ("hero.json pipe.png", "cannot read pipe.png: it is not a regular file"),
         ("broken.json other.png", "it is not valid JSON"),
         ("hero.json other.png --out .", "is not empty"),
     ],
 )
 def test_mistakes_write_nothing(command: Command, place: Path, words: str, told: str) -> None:
     Image.fromarray(hero(1, BLUE, 14, 17)[0]).save("wide.png")
+    Image.fromarray(np.pad(PICTURE.frames[0], ((0, 3986), (0, 0), (0, 0)))).save("tall.png")
     Path("broken.json").write_text("{")
+    os.mkfifo("pipe.json")
+    os.mkfifo("pipe.png")
     before = sorted(place.rglob("*"))
     with pytest.raises(UserError, match=r"^[^\n]*$") as caught:
         command("--out", "new", *words.split())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
 from visual_dynamics.images import MAX_SIDE
 
 DIRECTIONS = ("forward", "reverse", "pingpong", "pingpong_reverse")
@@ -69,7 +70,7 @@ def read_layout(path: Path) -> Layout:
     """Where other programs leave fields out, frames are untrimmed and 100 ms long, and there are no tags."""
     try:
         if not path.is_file():
-            raise UserError(f"cannot read {path}: there is no such file")
+            raise UserError(f"cannot read {path}: {why_no_file(path)}")
         return _layout(_load(path))
     except _ForeignError as error:
         raise UserError(f"cannot read {path} as an Aseprite sheet: {error}") from error

@@ -16,6 +16,7 @@ from PIL import Image
 
 from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Tag, read_layout
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
 from visual_dynamics.images import FORMATS, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Pixels
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -133,7 +134,7 @@ def _read_rgba(path: Path) -> Pixels:
     """(H, W, 4)"""
     try:
         if not path.is_file():
-            raise UserError("there is no such file")
+            raise UserError(why_no_file(path))
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UserError(f"the file is too large (at most {MAX_FILE_BYTES:,} bytes)")
         Image.init()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from visual_dynamics.applications.animation import Method, animate, check_sprites
+from visual_dynamics.applications.animation import Method, animate, check_sprites, standing_boxes
 from visual_dynamics.applications.palette import palette_of
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
@@ -201,10 +201,28 @@ def read_target(path: Path, cell: tuple[int, int] | None, reference: Sheet, rows
     return cells if in_order or not rows_are_animations else read_grid(path, cell, rows_are_animations)
 
 
+def is_picture(path: Path) -> bool:
+    """What is neither a folder of frames nor a JSON is taken for one."""
+    return not path.is_dir() and path.suffix.lower() != ".json"
+
+
+def check_size(reference: Sheet, target: Sheet, size: int, whole: bool) -> None:
+    """Refuse frames that are too large for the model; `whole`: the target is a picture that was not cut into cells."""
+    sizes = reference.frames.shape[1:3], target.frames.shape[1:3]
+    try:
+        standing_boxes(*sizes, size)
+    except UserError as error:
+        if whole and max(sizes[0]) <= size:
+            raise UserError(f"{error}; if the target holds several frames, give the size of one with --cell") from error
+        raise
+
+
 def _picture_size(path: Path) -> tuple[int, int] | None:
     """Width and height; None for what is no picture. Whatever is wrong with one is told when it is read whole."""
-    if path.is_dir() or path.suffix.lower() == ".json":
+    if not is_picture(path):
         return None
+    if not path.is_file():  # opening a pipe would wait for ever
+        return 1, 1
     Image.init()
     try:
         with warnings.catch_warnings():

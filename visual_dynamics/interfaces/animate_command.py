@@ -55,7 +55,15 @@ def animate(
 
     from visual_dynamics.api import load
     from visual_dynamics.data.sheets import read_cell, read_sheet
-    from visual_dynamics.interfaces.animate import Options, animate_files, find_clips, read_target, write_animation
+    from visual_dynamics.interfaces.animate import (
+        Options,
+        animate_files,
+        check_size,
+        find_clips,
+        is_picture,
+        read_target,
+        write_animation,
+    )
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
     console = Console(stderr=True)
@@ -71,7 +79,9 @@ def animate(
         still = read_target(target, size, moving, rows)
         options = Options(tag, pose, method.value, loop, snap)
         count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
+        predictor = load(model, device).predictor
+        check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
-        animation = animate_files(load(model, device).predictor, moving, still, options)
+        animation = animate_files(predictor, moving, still, options)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
     typer.echo(f"{count} frame{'' if count == 1 else 's'} of {target} in {out}: see comparison.png")
