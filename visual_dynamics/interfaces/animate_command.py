@@ -10,7 +10,14 @@ from typing import Annotated
 import typer
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import DeviceOption, ModelOption, OutOption, OverwriteOption, ScaleOption
+from visual_dynamics.interfaces.options import (
+    DeviceOption,
+    ModelOption,
+    OutOption,
+    OverwriteOption,
+    ScaleOption,
+    counted,
+)
 
 
 class SpriteClip(StrEnum):
@@ -84,4 +91,4 @@ def animate(
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
         animation = animate_files(predictor, moving, still, options)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
-    typer.echo(f"{count} frame{'' if count == 1 else 's'} of {target} in {out}: see comparison.png")
+    typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
