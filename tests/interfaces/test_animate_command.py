@@ -24,12 +24,12 @@ Command = Callable[..., None]
 
 
 @pytest.fixture
-def command(place: Path, tiny_weights_file: Path) -> Command:
+def command(place: Path, black_weights_file: Path) -> Command:
     app = typer.Typer()
     app.command()(animate)
 
     def command(*words: str) -> None:
-        app(["--model", str(tiny_weights_file), "--device", "cpu", *words], standalone_mode=False)
+        app(["--model", str(black_weights_file), "--device", "cpu", *words], standalone_mode=False)
 
     return command
 
@@ -45,7 +45,8 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
     ]
     made = read_sheet("new/sheet.json")
     assert np.array_equal(made.frames[1], PICTURE.frames[0]) and made.tags == (Tag("walk left", 0, 2, "pingpong"),)
-    command("hero.png", "other.png", "--cell", "12x14", "--out", "grid", "--method", "direct", "--no-snap", "--loop")
+    words = "hero.png other.png --cell 12x14 --out grid --method chained --no-snap --loop --pose 0"
+    command(*words.split())
     assert {"row-0.gif", "row-0.webp", "row-0.apng"} < {path.name for path in Path("grid").iterdir()}
     command("hero.png", "other.png", "--cell", "12x14", "--no-rows", "--out", "one")
     assert len(read_sheet("one/sheet.json").frames) == 9 and Path("one/animation.gif").exists()
@@ -62,9 +63,13 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
         ("hero.json nowhere.png", "cannot read nowhere.png: there is no such file"),
         ("hero.json other.png --tag swim", "has no tag 'swim'"),
         ("hero.json other.png --pose 9", "0 to 8, not 9"),
-        ("hero.json wide.png", "17 x 14 pixels, but the model takes 16 x 16 at most"),
-        ("hero.json tall.png", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
-        ("hero.json tall.png", "if the target holds several frames, give the size of one with --cell"),
+        ("hero.json other.png", "it has 3 tags, 'walk/up', 'walk left', 'fall'"),
+        ("hero.json other.png --tag fall --loop", "--loop needs --method chained"),
+        ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
+        ("hero.json other.png --tag fall --model shapes", "choose sprites, or one"),
+        ("hero.json wide.png --tag fall", "17 x 14 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png --tag fall", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png --tag fall", "if the target holds several frames, give the size of one with --cell"),
         ("pipe.json other.png", "cannot read pipe.json: it is not a regular file"),
         ("pipe.png other.png --cell 12x14", "cannot read pipe.png: it is not a regular file"),
         ("hero.json pipe.png", "cannot read pipe.png: it is not a regular file"),

@@ -34,7 +34,7 @@ class Way(StrEnum):
 CLIPS = list(SpriteClip)
 REFERENCE_HELP = "A sheet that moves: an Aseprite JSON, a folder of frames, or a picture with --cell."
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
-TAG_HELP = "The animation to make; else the one that holds the pose, or all that the target has frames for."
+TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
 METHOD_HELP = "All frames directly from the target, or each from the one before it."
 LOOP_HELP = "With chained: the animation is a cycle, reach each frame the shorter way round."
@@ -57,7 +57,10 @@ def animate(
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Animate a sprite: carry the motions of a character over to another one."""
+    """Animate a sprite: carry the motions of a character over to another one.
+
+    Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
+    """
     from rich.console import Console
 
     from visual_dynamics.api import load
@@ -65,6 +68,7 @@ def animate(
     from visual_dynamics.interfaces.animate import (
         Options,
         animate_files,
+        check_model,
         check_size,
         find_clips,
         is_picture,
@@ -73,6 +77,8 @@ def animate(
     )
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
+    if loop and method is not Way.chained:
+        raise UserError("--loop needs --method chained: without it, every frame is made directly from the target")
     console = Console(stderr=True)
     with (
         ResultFolder(out, overwrite) as folder,
@@ -87,6 +93,7 @@ def animate(
         options = Options(tag, pose, method.value, loop, snap)
         count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
         predictor = load(model, device).predictor
+        check_model(predictor, model)
         check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
         animation = animate_files(predictor, moving, still, options)
