@@ -13,11 +13,12 @@ import pytest
 import typer
 from PIL import Image
 
-from tests.interfaces.conftest import BLUE, PICTURE, hero
+from tests.interfaces.conftest import BLUE, PICTURE, REFERENCE, hero
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.animate_command import animate
+from visual_dynamics.interfaces.sprite_files import write_sprite_clip
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., None]
@@ -52,6 +53,22 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
     assert len(read_sheet("one/sheet.json").frames) == 9 and Path("one/animation.gif").exists()
 
 
+def test_an_animated_picture_as_the_reference(command: Command) -> None:
+    write_sprite_clip("walk.gif", REFERENCE)
+    command("walk.gif", "other.png", "--out", "new")
+    made = read_sheet("new/sheet.json")
+    assert len(made.frames) == 9 and np.array_equal(made.durations, REFERENCE.durations)
+    with pytest.raises(UserError, match="the target has 9 frames without tags, but needs one"):
+        command("walk.gif", "walk.gif", "--out", "other")
+
+
+def test_help_tells_what_becomes_of_half_transparent_pixels(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("--help")
+    assert "half alpha and more become opaque" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -68,8 +85,8 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
         ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
         ("hero.json other.png --tag fall --model shapes", "choose sprites, or one"),
         ("hero.json wide.png --tag fall", "17 x 14 pixels, but the model takes 16 x 16 at most"),
-        ("hero.json tall.png --tag fall", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
-        ("hero.json tall.png --tag fall", "if the target holds several frames, give the size of one with --cell"),
+        ("hero.json tall.png", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png", "if the target holds several frames, give the size of one with --cell"),
         ("pipe.json other.png", "cannot read pipe.json: it is not a regular file"),
         ("pipe.png other.png --cell 12x14", "cannot read pipe.png: it is not a regular file"),
         ("hero.json pipe.png", "cannot read pipe.png: it is not a regular file"),

@@ -32,7 +32,7 @@ class Way(StrEnum):
 
 
 CLIPS = list(SpriteClip)
-REFERENCE_HELP = "A sheet that moves: an Aseprite JSON, a folder of frames, or a picture with --cell."
+REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
@@ -91,10 +91,10 @@ def animate(
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
         options = Options(tag, pose, method.value, loop, snap)
-        count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
         predictor = load(model, device).predictor
         check_model(predictor, model)
         check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
+        count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
         animation = animate_files(predictor, moving, still, options)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
