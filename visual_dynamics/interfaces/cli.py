@@ -190,6 +190,7 @@ def reproduce(
     seed: SeedOption = 0,
     samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
+    sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
@@ -204,7 +205,7 @@ def reproduce(
             typer.echo(f"{known:13} {experiment.SUMMARY}")
         return
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
-    given |= {"integer_model": integer_model, "pairs": pairs, "seed": seed}
+    given |= {"sprites_model": sprites_model, "integer_model": integer_model, "pairs": pairs, "seed": seed}
     typer.echo(run_experiment(name, given, out, find_device(device)))
 
 
