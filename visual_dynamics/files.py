@@ -58,6 +58,13 @@ def check_folder(path: Path) -> None:
         raise UserError(f"cannot write into {there}: permission denied")
 
 
+def why_no_file(path: Path) -> str:
+    """What a path is that is not a file to read: reading a pipe or a device might never end."""
+    if not path.exists():
+        return "there is no such file"
+    return "it is a folder" if path.is_dir() else "it is not a regular file"
+
+
 def missing_folders(path: Path) -> list[Path]:
     """The folders that have to be made for `path` to exist, itself the last."""
     return [folder for folder in (*reversed(path.parents), path) if not folder.exists()]

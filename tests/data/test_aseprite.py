@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,11 @@ def test_what_other_programs_leave_out(tmp_path: Path) -> None:
     assert np.array_equal(sheet.frames[0], PICTURE[4:9, 3:9]) and sheet.durations.tolist() == [100]
 
 
+def test_fractions_of_a_millisecond_are_rounded(tmp_path: Path) -> None:
+    for told, kept in ((33.4, 33), (16.7, 17), (100.0, 100), (0.2, 1)):
+        assert read_aseprite(write(tmp_path, changed(f"{ONE}/duration", told))).durations.tolist() == [50, kept, 150]
+
+
 def test_byte_order_marks_and_line_breaks_in_names(tmp_path: Path) -> None:
     text = json.dumps(HASH).replace('"walk"', '"wa\nlk"')
     path = write(tmp_path, "")
@@ -184,6 +191,7 @@ ONE = "frames/hero 1.aseprite"
             changed(f"{ONE}/duration", 0),
             "the duration of frame 'hero 1.aseprite' is not a whole number from 1 to 65,535",
         ),
+        *((changed(f"{ONE}/duration", time), "the duration of") for time in (-3.5, math.inf, math.nan, 7e4, True)),
         (changed("meta/image", ...), "the name of its picture, is missing"),
         (changed("meta/frameTags/0/to", 3), "'to' of tag 'walk' is not a whole number from 0 to 2"),
         (changed("meta/frameTags/0/from", 2), "'from' of tag 'walk' is not a whole number from 0 to 1"),
@@ -213,6 +221,15 @@ def test_missing_files(tmp_path: Path) -> None:
     (tmp_path / "hero.png").unlink()
     with pytest.raises(UserError, match=r"hero\.png: there is no such file"):
         read_sheet(path)
+    (tmp_path / "hero.png").mkdir()
+    with pytest.raises(UserError, match=r"hero\.png: it is a folder"):
+        read_sheet(path)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UserError, match=r"pipe\.json: it is not a regular file"):
+        read_sheet(tmp_path / "pipe.json")
 
 
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_grids_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_bytes(whole[:-30])
     assert "not a readable picture" in complaint(path, cell=(3, 6))
     os.mkfifo(tmp_path / "pipe.png")
-    assert "no such file" in complaint(tmp_path / "pipe.png", cell=(3, 6))
+    assert "pipe.png: it is not a regular file" in complaint(tmp_path / "pipe.png", cell=(3, 6))
 
 
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,9 @@ def test_tables_and_figure_come_from_the_json_alone(result: dict, tmp_path: Path
 def test_the_shipped_model_uses_few_dimensions() -> None:
     found = make(Options(samples=16))["sets"]["Shapes"]
     assert found["inactive"] == [4] and found["active"] == found["non_zero"] == 7
+
+
+def test_a_model_without_posteriors_is_measured_alike(result: dict, tiny_weights_file: Path, tmp_path: Path) -> None:
+    load(tiny_weights_file).save_with_prior(tmp_path / "prior.safetensors")
+    found = make(Options(str(tmp_path / "prior.safetensors"), samples=40, seed=3))["sets"]["Shapes"]
+    assert found["nats"] == result["sets"]["Shapes"]["nats"]

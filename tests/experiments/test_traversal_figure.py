@@ -13,6 +13,7 @@ from PIL import Image
 from tests.sprites import noise_characters
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes, sprites
+from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import traversal_figure, traversal_pictures
 from visual_dynamics.experiments.traversal_figure import Images, Options
 
@@ -101,3 +102,11 @@ def test_what_cannot_be_compared_is_said(result: dict) -> None:
     words = traversal_pictures.conclusion(found | {"moved_by_inactive": 0.0}, result["protocol"])
     assert "move nothing at all" in words
     assert traversal_pictures.table(found | {"rows": [found["rows"][0] | {"square_dx": None}]}).endswith("|")
+
+
+def test_a_learned_prior_does_not_rank_dimensions(tiny_weights_file: Path, tmp_path: Path) -> None:
+    load(tiny_weights_file).save_with_prior(tmp_path / "prior.safetensors")
+    prior, sprites_there = str(tmp_path / "prior.safetensors"), tmp_path
+    for options in (Options(prior), Options(str(tiny_weights_file), prior, sprites_there)):
+        with pytest.raises(UserError, match=r"prior\.safetensors holds no training posteriors, by which dimensions"):
+            make(options)

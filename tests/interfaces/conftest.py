@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.interfaces.sprite_files import write_sheet
+from visual_dynamics.weights import Weights, save_weights
 
 UP, LEFT, DOWN = Tag("walk/up", 0, 3), Tag("walk left", 4, 6, "pingpong"), Tag("fall", 7, 8)
 RED, BLUE = (220, 40, 60), (60, 90, 230)
@@ -31,6 +34,15 @@ def sheet(frames: np.ndarray, *tags: Tag) -> Sheet:
 
 REFERENCE = sheet(hero(), UP, LEFT, DOWN)
 PICTURE = sheet(hero(1, BLUE))
+
+
+@pytest.fixture
+def black_weights_file(tmp_path: Path, tiny_weights: Weights) -> Path:
+    """A tiny model as for sprites: what is transparent is black."""
+    tiny_weights.network.config = replace(tiny_weights.network.config, background=0.0)
+    path = tmp_path / "models" / "black.safetensors"
+    save_weights(path, tiny_weights.network, tiny_weights.posteriors.posterior(torch.arange(40)), {})
+    return path
 
 
 @pytest.fixture

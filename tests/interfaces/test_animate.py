@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def predictor(tiny_network) -> Predictor:
 @pytest.mark.parametrize(
     ("tag", "pose", "clip"),
     [
-        (None, None, Clip(0, 3, 0, 0, (UP,))),
+        (None, 0, Clip(0, 3, 0, 0, (UP,))),
         (None, 2, Clip(0, 3, 2, 0, (UP,))),
         (None, 5, Clip(4, 6, 5, 0, (LEFT,))),
         ("walk left", None, Clip(4, 6, 4, 0, (LEFT,))),
@@ -62,7 +63,14 @@ def test_tags_that_share_the_pose_are_one_clip() -> None:
     assert find_clips(reference, PICTURE, Options(pose=2)) == [Clip(1, 6, 2, 0, (all_of_it, hit))]
     assert find_clips(reference, PICTURE, Options("hit")) == [Clip(2, 3, 2, 0, (hit,))]
     with pytest.raises(UserError, match="frame 0 of the reference has no tag: choose another --pose, or a --tag"):
+        find_clips(reference, PICTURE, Options(pose=0))
+    with pytest.raises(UserError, match="where in the reference the target's frame belongs: it has 3 tags, 'attack', "):
         find_clips(reference, PICTURE, Options())
+    backwards = sheet(hero(), Tag("late", 4, 8), Tag("early", 0, 3))
+    with pytest.raises(UserError, match="it has 2 tags, 'late', 'early'"):
+        find_clips(backwards, PICTURE, Options())
+    from_the_start = sheet(hero(), Tag("all", 0, 8), Tag("start", 0, 3))
+    assert find_clips(from_the_start, PICTURE, Options()) == [Clip(0, 8, 0, 0, from_the_start.tags)]
 
 
 def test_a_frame_for_each_tag_by_name_or_in_order() -> None:
@@ -88,7 +96,8 @@ def test_a_frame_for_each_tag_by_name_or_in_order() -> None:
         (sheet(hero(2)), Options(), "has 2 frames without tags, but needs one, or 3, one for each tag of the refer"),
         (sheet(hero(2), Tag("swim", 0, 1)), Options(), "has no frame for a tag of the reference: it has 'swim'"),
         (sheet(hero(2), Tag("fall", 0, 1)), Options("walk/up"), "has no frame for tag 'walk/up': it has 'fall'"),
-        (sheet(0 * hero(1)), Options(), "the target is empty"),
+        (PICTURE, Options(), "say with --tag, or --pose, where in the reference the target's frame belongs: it has 3"),
+        (sheet(0 * hero(1)), Options("fall"), "the target is empty"),
         (sheet(np.concatenate([hero(2), 0 * hero(1)])), Options(), "frame 2 of the target is empty"),
     ],
 )
@@ -102,14 +111,14 @@ def test_references_that_cannot_be_followed() -> None:
     blinking = hero()
     blinking[5] = 0
     reference = sheet(blinking, UP, LEFT, DOWN)
-    assert find_clips(reference, PICTURE, Options())  # the empty frame is in another tag
+    assert find_clips(reference, PICTURE, Options("fall"))  # the empty frame is in another tag
     with pytest.raises(UserError, match="frame 5 of the reference is empty"):
         find_clips(reference, PICTURE, Options("walk left"))
     twice = sheet(hero(), Tag("a", 0, 3), Tag("a", 4, 8))
     with pytest.raises(UserError, match="has 2 tags 'a'"):
         find_clips(twice, PICTURE, Options("a"))
-    with pytest.raises(UserError, match=r"'t11', 3 more$"):
-        find_clips(sheet(hero(), *(Tag(f"t{k}", 0, 8) for k in range(15))), PICTURE, Options("a"))
+    with pytest.raises(UserError, match=r"'t23', 3 more$"):
+        find_clips(sheet(hero(), *(Tag(f"t{k}", 0, 8) for k in range(27))), PICTURE, Options("a"))
 
 
 # --- the sheet ---
@@ -253,12 +262,15 @@ def test_how_targets_are_read(place: Path) -> None:
 def test_targets_that_cannot_be_read(place: Path) -> None:
     Path("text.png").write_text("no picture")
     Image.new("RGBA", (12, 14)).save("nothing.png")
+    os.mkfifo("pipe.png")
     for name, cell, words in [
         ("text.png", None, "not a readable picture"),
         ("text.png", (12, 14), "not a readable picture"),
         ("nothing.png", None, "fully transparent"),
         ("hero.png", (7, 14), "no multiple of 7 x 14"),
         ("nowhere", None, "no such file"),
+        ("pipe.png", None, "not a regular file"),
+        ("pipe.png", (12, 14), "not a regular file"),
         (".", None, "no frames|differ in size"),
     ]:
         with pytest.raises(UserError, match=words):

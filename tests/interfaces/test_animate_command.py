@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,23 +13,24 @@ import pytest
 import typer
 from PIL import Image
 
-from tests.interfaces.conftest import BLUE, PICTURE, hero
+from tests.interfaces.conftest import BLUE, PICTURE, REFERENCE, hero
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.animate_command import animate
+from visual_dynamics.interfaces.sprite_files import write_sprite_clip
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., None]
 
 
 @pytest.fixture
-def command(place: Path, tiny_weights_file: Path) -> Command:
+def command(place: Path, black_weights_file: Path) -> Command:
     app = typer.Typer()
     app.command()(animate)
 
     def command(*words: str) -> None:
-        app(["--model", str(tiny_weights_file), "--device", "cpu", *words], standalone_mode=False)
+        app(["--model", str(black_weights_file), "--device", "cpu", *words], standalone_mode=False)
 
     return command
 
@@ -44,10 +46,27 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
     ]
     made = read_sheet("new/sheet.json")
     assert np.array_equal(made.frames[1], PICTURE.frames[0]) and made.tags == (Tag("walk left", 0, 2, "pingpong"),)
-    command("hero.png", "other.png", "--cell", "12x14", "--out", "grid", "--method", "direct", "--no-snap", "--loop")
+    words = "hero.png other.png --cell 12x14 --out grid --method chained --no-snap --loop --pose 0"
+    command(*words.split())
     assert {"row-0.gif", "row-0.webp", "row-0.apng"} < {path.name for path in Path("grid").iterdir()}
     command("hero.png", "other.png", "--cell", "12x14", "--no-rows", "--out", "one")
     assert len(read_sheet("one/sheet.json").frames) == 9 and Path("one/animation.gif").exists()
+
+
+def test_an_animated_picture_as_the_reference(command: Command) -> None:
+    write_sprite_clip("walk.gif", REFERENCE)
+    command("walk.gif", "other.png", "--out", "new")
+    made = read_sheet("new/sheet.json")
+    assert len(made.frames) == 9 and np.array_equal(made.durations, REFERENCE.durations)
+    with pytest.raises(UserError, match="the target has 9 frames without tags, but needs one"):
+        command("walk.gif", "walk.gif", "--out", "other")
+
+
+def test_help_tells_what_becomes_of_half_transparent_pixels(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("--help")
+    assert "half alpha and more become opaque" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -61,14 +80,26 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
         ("hero.json nowhere.png", "cannot read nowhere.png: there is no such file"),
         ("hero.json other.png --tag swim", "has no tag 'swim'"),
         ("hero.json other.png --pose 9", "0 to 8, not 9"),
-        ("hero.json wide.png", "17 x 14 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json other.png", "it has 3 tags, 'walk/up', 'walk left', 'fall'"),
+        ("hero.json other.png --tag fall --loop", "--loop needs --method chained"),
+        ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
+        ("hero.json other.png --tag fall --model shapes", "choose sprites, or one"),
+        ("hero.json wide.png --tag fall", "17 x 14 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
+        ("hero.json tall.png", "if the target holds several frames, give the size of one with --cell"),
+        ("pipe.json other.png", "cannot read pipe.json: it is not a regular file"),
+        ("pipe.png other.png --cell 12x14", "cannot read pipe.png: it is not a regular file"),
+        ("hero.json pipe.png", "cannot read pipe.png: it is not a regular file"),
         ("broken.json other.png", "it is not valid JSON"),
         ("hero.json other.png --out .", "is not empty"),
     ],
 )
 def test_mistakes_write_nothing(command: Command, place: Path, words: str, told: str) -> None:
     Image.fromarray(hero(1, BLUE, 14, 17)[0]).save("wide.png")
+    Image.fromarray(np.pad(PICTURE.frames[0], ((0, 3986), (0, 0), (0, 0)))).save("tall.png")
     Path("broken.json").write_text("{")
+    os.mkfifo("pipe.json")
+    os.mkfifo("pipe.png")
     before = sorted(place.rglob("*"))
     with pytest.raises(UserError, match=r"^[^\n]*$") as caught:
         command("--out", "new", *words.split())

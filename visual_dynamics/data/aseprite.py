@@ -6,12 +6,14 @@ Both its forms are read, array and hash, as is what other programs write in the 
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
 from visual_dynamics.images import MAX_SIDE
 
 DIRECTIONS = ("forward", "reverse", "pingpong", "pingpong_reverse")
@@ -69,7 +71,7 @@ def read_layout(path: Path) -> Layout:
     """Where other programs leave fields out, frames are untrimmed and 100 ms long, and there are no tags."""
     try:
         if not path.is_file():
-            raise UserError(f"cannot read {path}: there is no such file")
+            raise UserError(f"cannot read {path}: {why_no_file(path)}")
         return _layout(_load(path))
     except _ForeignError as error:
         raise UserError(f"cannot read {path} as an Aseprite sheet: {error}") from error
@@ -147,7 +149,7 @@ def _box(name: str, entry: dict[str, Any]) -> Box:
         size=(width, height),
         margin=(left, top),
         source=(source_width, source_height),
-        duration=_whole(entry.get("duration", USUAL_DURATION), f"the duration of {name}", 1, LONGEST_DURATION),
+        duration=_milliseconds(entry.get("duration", USUAL_DURATION), f"the duration of {name}"),
     )
 
 
@@ -179,6 +181,12 @@ def _whole(value: Any, what: str, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:  # True is an int, too
         raise _ForeignError(f"{what} is not a whole number from {least} to {most:,}")
     return value
+
+
+def _milliseconds(value: Any, what: str) -> int:
+    """Other programs write fractions: 33.4, say, at 30 frames a second."""
+    rounded = max(1, round(value)) if isinstance(value, float) and 0 < value < math.inf else value
+    return _whole(rounded, what, 1, LONGEST_DURATION)
 
 
 def _told(size: tuple[int, int]) -> str:

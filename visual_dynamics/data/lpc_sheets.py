@@ -74,6 +74,15 @@ def read_sheets(folder: Path) -> Iterator[LpcCharacter]:
     return (_read_sheet(folder, *entry) for entry in told)
 
 
+def holds_sheets(folder: Path) -> bool:
+    """Whether a folder has the table that `write_sheets` leaves at its end."""
+    try:
+        read_sheets(folder)
+        return True
+    except UserError:
+        return False
+
+
 def _read_sheet(
     folder: Path, number: int, attributes: dict[str, str], recipe: tuple[str, ...], digest: str
 ) -> LpcCharacter:

@@ -12,7 +12,15 @@ from torch import Tensor
 from visual_dynamics.data.lpc import CELL
 from visual_dynamics.data.lpc_sheets import TABLE
 from visual_dynamics.data.pair import Between, IndexedPairs, clip_moves
-from visual_dynamics.data.sheets import Sheet, read_aseprite, read_cell, read_frame_folder, read_grid
+from visual_dynamics.data.sheets import (
+    PICTURE_SUFFIXES,
+    Sheet,
+    is_animation,
+    read_aseprite,
+    read_cell,
+    read_grid,
+    read_sheet,
+)
 from visual_dynamics.errors import UserError
 
 COMPOSED_LAYOUT = f"{CELL}x{CELL}"
@@ -28,19 +36,26 @@ def read_sheets_at(path: Path, layout: str) -> list[Sheet]:
     """The sheets of a file, or of all files in a folder in the order of their names; each is taken for one character.
 
     layout: the size of cells (every row is an animation), "aseprite" (JSON files, tags are animations), or "frames"
-    (a folder of frames is one animation; a folder of such folders, many).
+    (a folder of frames, or an animated picture, is one animation; a folder of such, many).
     """
     if not path.exists():
         raise UserError(f"no sprite sheets at {path}")
     if layout == "frames":
-        folders = sorted(entry for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
-        return [read_frame_folder(folder) for folder in folders or [path]]
+        return [read_sheet(each) for each in _animations(path)]
     cell = None if layout == "aseprite" else read_cell(layout)
     suffix = ".json" if cell is None else ".png"
     files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix.lower() == suffix)
     if not files:
         raise UserError(f"no sprite sheets in {path}: it has no {suffix} files; the layout is {LAYOUTS}")
     return [read_aseprite(f) if cell is None else read_grid(f, cell, rows_are_animations=True) for f in files]
+
+
+def _animations(path: Path) -> list[Path]:
+    """The folders in a folder, or else its pictures if all of them are animated; or the path itself."""
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    pictures = [entry for entry in inside if entry.suffix.lower() in (*PICTURE_SUFFIXES, ".apng")]
+    folders = [entry for entry in inside if entry.is_dir()]
+    return folders or (pictures if all(map(is_animation, pictures)) else []) or [path]
 
 
 def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background: float) -> IndexedPairs:

@@ -1,4 +1,4 @@
-"""Sprite sheets become frames with alpha: a grid of cells, an Aseprite JSON and its picture, or a folder of frames.
+"""Sprite sheets become frames with alpha: a grid of cells, an Aseprite JSON and its picture, a folder, an animation.
 
 Letters in shape comments: T frames, H, W height and width of a frame in pixels.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +18,12 @@ from PIL import Image
 
 from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Tag, read_layout
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
 from visual_dynamics.images import FORMATS, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Pixels
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")  # the pages of other formats need not be frames: a thumbnail, say
+MAX_FRAMES = 4_096  # of an animated picture: a byte or two may ask for another one
 LIMITS_TOLD = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
 
 
@@ -44,15 +49,18 @@ class Sheet:
 
 
 def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_animations: bool = False) -> Sheet:
-    """A folder of frames, an Aseprite JSON, or a picture together with the width and height of its cells."""
+    """A folder of frames, an Aseprite JSON, an animated picture, or one with the width and height of its cells."""
     path = Path(path)
     if path.is_dir():
         return read_frame_folder(path)
     if path.suffix.lower() == ".json":
         return read_aseprite(path)
-    if cell is None:
+    if cell is not None:
+        return read_grid(path, cell, rows_are_animations)
+    frames, durations = _read_frames(path)
+    if len(frames) == 1:
         raise UserError(f"cannot cut {path} into frames: give the size of its cells, 64x64 say, or a JSON that does")
-    return read_grid(path, cell, rows_are_animations)
+    return Sheet(frames, durations)
 
 
 def read_cell(words: str) -> tuple[int, int]:
@@ -68,12 +76,20 @@ def read_grid(path: str | Path, cell: tuple[int, int], rows_are_animations: bool
 
     Fully transparent cells at the right end of a row are left out, as is a row of nothing else, which leaves a gap in
     the numbers of the tags. A transparent cell with a frame to the right of it is kept: a sprite may blink.
+
+    An animated picture of the size of a cell is no grid, but one animation.
     """
     path = Path(path)
     width, height = cell
     if min(cell) < 1:
         raise UserError(f"cells are at least 1 x 1 pixels, not {width} x {height}")
-    picture = _read_rgba(path)
+    pictures, durations = _read_frames(path)
+    picture = pictures[0]
+    if len(pictures) > 1:
+        if picture.shape[:2] != (height, width):
+            frames_told = f"{len(pictures)} frames of {_size(picture)}"
+            raise UserError(f"cannot cut {path} into cells: it is an animation, {frames_told}, which needs no cells")
+        return Sheet(pictures, durations)
     rows, rest_below = divmod(picture.shape[0], height)
     columns, rest_right = divmod(picture.shape[1], width)
     if rest_below or rest_right:
@@ -129,22 +145,34 @@ def read_aseprite(path: str | Path) -> Sheet:
     return Sheet(frames, np.array([box.duration for box in layout.boxes], np.int64), layout.tags)
 
 
-def _read_rgba(path: Path) -> Pixels:
-    """(H, W, 4)"""
+def is_animation(path: Path) -> bool:
+    """Whether a file is a picture of several frames. Whatever is wrong with one is told when it is read whole."""
     try:
         if not path.is_file():
-            raise UserError("there is no such file")
+            return False
+        with _opened(path) as image:
+            return _is_animated(image)
+    except Exception:
+        return False
+
+
+def _read_rgba(path: Path) -> Pixels:
+    """(H, W, 4)"""
+    frames, _ = _read_frames(path)
+    if len(frames) > 1:
+        raise UserError(f"cannot read {path} as one picture: it is an animation of {len(frames)} frames")
+    return frames[0]
+
+
+def _read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
+    """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated."""
+    try:
+        if not path.is_file():
+            raise UserError(why_no_file(path))
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UserError(f"the file is too large (at most {MAX_FILE_BYTES:,} bytes)")
-        Image.init()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # our own, lower limit of pixels follows
-            with Image.open(path, formats=[form for form in FORMATS if form in Image.OPEN]) as image:
-                if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:
-                    raise UserError(f"{image.width} x {image.height} pixels is too large ({LIMITS_TOLD})")
-                if image.mode.startswith(("I", "F")):
-                    raise UserError("its grey values have more than 8 bits; save it as RGBA")
-                return np.array(image.convert("RGBA"))
+        with _opened(path) as image:
+            return _frames_of(image)
     except UserError as error:
         problem, cause = str(error), error.__cause__
     except Image.DecompressionBombError as error:
@@ -154,6 +182,46 @@ def _read_rgba(path: Path) -> Pixels:
     except Exception as error:  # decoders raise whatever a broken file makes them stumble over
         problem, cause = "it is not a readable picture", error
     raise UserError(f"cannot read {path}: {problem}") from cause
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Of the formats that may be read; only its header has been, so far."""
+    Image.init()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # our own, lower limit of pixels follows
+        with Image.open(path, formats=[form for form in FORMATS if form in Image.OPEN]) as image:
+            yield image
+
+
+def _is_animated(image: Image.Image) -> bool:
+    return image.format in ANIMATED and getattr(image, "is_animated", False)
+
+
+def _frames_of(image: Image.Image) -> tuple[Pixels, npt.NDArray[np.int64]]:
+    frames: list[Pixels] = []
+    durations: list[int] = []
+    for place in range(MAX_FRAMES + 2 if _is_animated(image) else 1):
+        try:
+            image.seek(place)
+        except EOFError:
+            break
+        if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:  # a GIF may grow on the way
+            raise UserError(f"{image.width} x {image.height} pixels is too large ({LIMITS_TOLD})")
+        if image.mode.startswith(("I", "F")):
+            raise UserError("its grey values have more than 8 bits; save it as RGBA")
+        if place == 0 and image.info.get("default_image"):  # of a PNG, for programs that know no animations
+            continue
+        frames.append(np.array(image.convert("RGBA")))
+        time = image.info.get("duration", 0)  # known once the frame is decoded
+        durations.append(min(max(1, round(time)), LONGEST_DURATION) if time > 0 else USUAL_DURATION)
+        if frames[-1].shape != frames[0].shape:
+            raise UserError(f"its frames differ in size: {_size(frames[0])}, {_size(frames[-1])}")
+        if len(frames) > MAX_FRAMES:
+            raise UserError(f"it has more than {MAX_FRAMES:,} frames")
+        if frames[0].size // 4 * len(frames) > MAX_PIXELS:
+            raise UserError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
+    return np.stack(frames), np.array(durations, np.int64)
 
 
 def _check_total(path: Path, count: int, height: int, width: int) -> None:

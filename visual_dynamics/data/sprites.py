@@ -163,6 +163,11 @@ def holds_characters(path: Path) -> bool:
     return path.is_dir() and ((path / _FRAMES).exists() or any(_PUBLISHED.fullmatch(f.name) for f in path.iterdir()))
 
 
+def holds_packed_characters(path: Path) -> bool:
+    """Whether a folder holds all that `pack_characters` writes, and so was written by it."""
+    return all((path / name).is_file() for name in (_FRAMES, _MASKS, _PALETTE, _LABELS))
+
+
 def read_characters(path: Path, numbers: Iterable[int] | None = None, progress: Progress | None = None) -> Characters:
     """The characters of a folder, or those with the given numbers, in ascending order.
 

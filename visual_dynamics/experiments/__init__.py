@@ -1,7 +1,8 @@
 """One file per table or figure of the paper.
 
 An experiment is a module with a SUMMARY, its Options (a dataclass: what a reader may change), `compute` (options in, a
-JSON result out) and `draw` (tables and figures from that JSON alone). What all results say of themselves: origin.py.
+JSON result out) and `draw` (tables and figures from that JSON alone); one about a model that does not come with the
+package says HOW_TO_TRAIN it. What all results say of themselves: origin.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Paper      "Visualizing the Latent Representation": the figure in which dimensions (a) to (c) move something, and (d),
            whose log-variance is about 0, moves nothing. The number beside it is added here.
-Command    visual-dynamics reproduce traversal [--sprites FOLDER] [--samples IMAGES]
+Command    visual-dynamics reproduce traversal [--sprites FOLDER [--sprites-model MODEL]] [--samples IMAGES]
 Cost       about 20 s for each model on one CPU core.
 Paper says dimensions with a small variance record a certain type of motion, alike on all images; the others none.
 
@@ -28,6 +28,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.applications.traversal import Usage, moved, path, traverse, usage
 from visual_dynamics.data import shapes, sprites
+from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encoded
@@ -71,11 +72,11 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     """The Shapes model, and the sprites' where they are given."""
     started = time.monotonic()
     count = options.samples or IMAGES
-    model = load(options.model, str(device))
+    model = ranked_model(options.model, device)
+    other = ranked_model(options.sprites_model, device) if options.sprites else None
     images = shapes_images(count, options.seed, model.size)
     sets = {"shapes": measure(model, options.model, images, lambda share: tell("shapes", share))}
-    if options.sprites:
-        other = load(options.sprites_model, str(device))
+    if options.sprites and other:
         images = sprite_images(options.sprites, count, options.seed, other.size)
         sets["sprites"] = measure(other, options.sprites_model, images, lambda share: tell("sprites", share))
     return {
@@ -83,6 +84,16 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "sets": sets,
         "protocol": {"strongest": STRONGEST, "values": path_values().tolist(), "target": TARGET},
     } | origin(options, model, started, device)
+
+
+def ranked_model(name: str, device: torch.device) -> Model:
+    """A model whose dimensions can be ranked; a learned prior does not say how much one of them tells of a motion."""
+    model = load(name, str(device))
+    if not len(model.weights.posteriors):
+        raise UserError(
+            f"{name} holds no training posteriors, by which dimensions of z are ranked: choose another model"
+        )
+    return model
 
 
 def shapes_images(count: int, seed: int, size: int) -> Images:

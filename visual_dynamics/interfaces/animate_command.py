@@ -10,7 +10,14 @@ from typing import Annotated
 import typer
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import DeviceOption, ModelOption, OutOption, OverwriteOption, ScaleOption
+from visual_dynamics.interfaces.options import (
+    DeviceOption,
+    ModelOption,
+    OutOption,
+    OverwriteOption,
+    ScaleOption,
+    counted,
+)
 
 
 class SpriteClip(StrEnum):
@@ -25,9 +32,9 @@ class Way(StrEnum):
 
 
 CLIPS = list(SpriteClip)
-REFERENCE_HELP = "A sheet that moves: an Aseprite JSON, a folder of frames, or a picture with --cell."
+REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
-TAG_HELP = "The animation to make; else the one that holds the pose, or all that the target has frames for."
+TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
 METHOD_HELP = "All frames directly from the target, or each from the one before it."
 LOOP_HELP = "With chained: the animation is a cycle, reach each frame the shorter way round."
@@ -50,14 +57,28 @@ def animate(
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Animate a sprite: carry the motions of a character over to another one."""
+    """Animate a sprite: carry the motions of a character over to another one.
+
+    Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
+    """
     from rich.console import Console
 
     from visual_dynamics.api import load
     from visual_dynamics.data.sheets import read_cell, read_sheet
-    from visual_dynamics.interfaces.animate import Options, animate_files, find_clips, read_target, write_animation
+    from visual_dynamics.interfaces.animate import (
+        Options,
+        animate_files,
+        check_model,
+        check_size,
+        find_clips,
+        is_picture,
+        read_target,
+        write_animation,
+    )
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
+    if loop and method is not Way.chained:
+        raise UserError("--loop needs --method chained: without it, every frame is made directly from the target")
     console = Console(stderr=True)
     with (
         ResultFolder(out, overwrite) as folder,
@@ -70,8 +91,11 @@ def animate(
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
         options = Options(tag, pose, method.value, loop, snap)
+        predictor = load(model, device).predictor
+        check_model(predictor, model)
+        check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
         count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
-        animation = animate_files(load(model, device).predictor, moving, still, options)
+        animation = animate_files(predictor, moving, still, options)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
-    typer.echo(f"{count} frame{'' if count == 1 else 's'} of {target} in {out}: see comparison.png")
+    typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")

@@ -20,6 +20,7 @@ from visual_dynamics.interfaces.options import (
     OverwriteOption,
     ScaleOption,
     SeedOption,
+    counted,
     find_device,
 )
 
@@ -94,7 +95,7 @@ def sample(
     """Sample plausible next frames of an image."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, _busy(f"sampling {_counted(count, 'future')}"):
+    with ResultFolder(out, overwrite) as folder, _busy(f"sampling {counted(count, 'future')}"):
         loaded = _load(model, device)
         check_area(count + 1, loaded.size, scale)
         still = loaded.picture(image)
@@ -103,7 +104,7 @@ def sample(
         folder.write_pictures("future", frames)
         folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
         folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
-    typer.echo(f"{_counted(count, 'future')} of {image} in {out}: see futures.png")
+    typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
 
 
 @app.command()
@@ -148,14 +149,14 @@ def extrapolate(
     """Make a clip from one image by repeating a sampled motion."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, _busy(f"making {_counted(steps, 'step')}"):
+    with ResultFolder(out, overwrite) as folder, _busy(f"making {counted(steps, 'step')}"):
         loaded = _load(model, device)
         check_area(steps + 1, loaded.size, scale)
         frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
         folder.write_pictures("frame", frames)
         folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
         folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
-    typer.echo(f"{_counted(steps, 'step')} from {image} in {out}: see clip.png")
+    typer.echo(f"{counted(steps, 'step')} from {image} in {out}: see clip.png")
 
 
 @app.command()
@@ -189,6 +190,7 @@ def reproduce(
     seed: SeedOption = 0,
     samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
+    sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
@@ -203,7 +205,7 @@ def reproduce(
             typer.echo(f"{known:13} {experiment.SUMMARY}")
         return
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
-    given |= {"integer_model": integer_model, "pairs": pairs, "seed": seed}
+    given |= {"sprites_model": sprites_model, "integer_model": integer_model, "pairs": pairs, "seed": seed}
     typer.echo(run_experiment(name, given, out, find_device(device)))
 
 
@@ -250,10 +252,6 @@ def _busy(words: str) -> AbstractContextManager[object]:
 
     console = Console(stderr=True)
     return console.status(f"{words} ...") if console.is_terminal else nullcontext()
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _load(model: str, device: str) -> Model:

@@ -21,6 +21,10 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.")]
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def find_device(name: str) -> torch.device:
     from visual_dynamics.api import find_device
 

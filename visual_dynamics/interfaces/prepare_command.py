@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.options import OverwriteOption, counted
+
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
 
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
@@ -20,29 +23,43 @@ def lpc(
     out: OutOption,
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of characters.")] = 672,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other characters.")] = 0,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Compose characters from layers: a sheet each, a table of what they wear, and the credits."""
     from visual_dynamics.data.lpc import compose
-    from visual_dynamics.data.lpc_sheets import write_sheets
+    from visual_dynamics.data.lpc_sheets import holds_sheets, write_sheets
 
+    _check_out(out, overwrite, holds_sheets)
     with _bar("characters") as progress:
         made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
         written = write_sheets(out, made, layers)
-    typer.echo(f"{written} characters in {out}; CREDITS.txt goes with every picture of them")
+    typer.echo(f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them")
 
 
 @app.command()
 def sprites(
     published: Annotated[Path, typer.Argument(help="Folder of sprites_0.mat ... sprites_671.mat (Reed et al.).")],
     out: OutOption,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Pack the published sprites (670 files, minutes to read) into four small files that are read in seconds."""
-    from visual_dynamics.data.sprites import pack_characters, read_characters
+    from visual_dynamics.data.sprites import holds_packed_characters, pack_characters, read_characters
 
+    _check_out(out, overwrite, holds_packed_characters)
     with _bar("files") as progress:
         characters = read_characters(published, progress=progress)
         pack_characters(characters, out)
-    typer.echo(f"{len(characters)} characters in {out}")
+    typer.echo(f"{counted(len(characters), 'character')} in {out}")
+
+
+def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) -> None:
+    """Refuse to mix results with others' files; an earlier result is replaced."""
+    from visual_dynamics.files import check_folder
+
+    check_folder(folder)
+    if not overwrite and folder.is_dir() and any(folder.iterdir()) and not is_own(folder):
+        hint = "give --overwrite (to go on after an interruption, too), or another folder with --out"
+        raise UserError(f"{folder} is not empty, and holds no earlier result: {hint}")
 
 
 @contextmanager

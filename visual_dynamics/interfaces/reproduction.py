@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import EXPERIMENTS
+from visual_dynamics.experiments import EXPERIMENTS, Experiment
 from visual_dynamics.files import check_folder, write_atomically
 from visual_dynamics.weights import load_weights
 
@@ -33,9 +33,12 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
     chosen = {option: value for option, value in given.items() if value is not None}
     known = [field.name for field in fields(experiment.Options)]
     if foreign := [option for option in chosen if option not in known]:
-        raise UserError(f"reproduce {name} has no option --{foreign[0]}; it has {', '.join(f'--{o}' for o in known)}")
+        written = [f"--{option.replace('_', '-')}" for option in (foreign[0], *known)]  # as on the command line
+        raise UserError(f"reproduce {name} has no option {written[0]}; it has {', '.join(written[1:])}")
+    if "sprites_model" in chosen and "sprites" not in chosen:
+        raise UserError("--sprites-model needs --sprites, the folder of the sprites to measure it on")
     options = experiment.Options(**chosen)
-    _check(options, folder, None if name in ANY_SIZE else SIZE)
+    _check(experiment, options, folder, None if name in ANY_SIZE else SIZE)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, int] = {}
@@ -59,7 +62,7 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _check(options: Any, folder: Path, wanted: int | None) -> None:
+def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | None) -> None:
     """Tell a mistake now, not after minutes of measuring. `wanted`: the frame size the models must have, if any."""
     check_folder(folder)
     if options.samples is not None and options.samples < 1:
@@ -68,8 +71,21 @@ def _check(options: Any, folder: Path, wanted: int | None) -> None:
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")
-    models = (getattr(options, name) for name in ("model", "autoencoder", "integer_model") if hasattr(options, name))
-    for name in models:
-        size = load_weights(find_weights(name)).network.config.size
+    asked = ["model", "autoencoder", "integer_model", *(["sprites_model"] if getattr(options, "sprites", None) else [])]
+    for name in (getattr(options, option) for option in asked if hasattr(options, option)):
+        size = load_weights(_find_weights(experiment, name)).network.config.size
         if wanted is not None and size != wanted:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {wanted}")
+
+
+def _find_weights(experiment: Experiment, name: str) -> Path:
+    """As `find_weights`; of a model that does not come with the package it is said how to make one."""
+    try:
+        return find_weights(name)
+    except UserError as error:
+        training = getattr(experiment, "HOW_TO_TRAIN", "")
+        if not training or name != experiment.Options().model or Path(name).exists():
+            raise
+        run = training.split()[2]
+        hint = f"train one with `{training}`, then give --model {run}/weights.safetensors"
+        raise UserError(f"no model {name!r} comes with the package: {hint}") from error
