@@ -82,13 +82,13 @@ def test_mistakes_write_nothing(command: Command, place: Path, words: str, told:
         (Alignment(Place(1, 2, 2), Place(1, 2, 2), error=4.0), ""),
         (
             Alignment(Place(1, -5, 2), Place(1, -5, 2), (-7, 0), (-7, 0), 77.6),
-            "aligned for the model, results are brought back: sprites moved 7 px up\n"
+            "sprites aligned for the model, results are brought back: moved 7 px up\n"
             "warning: the model has not learned from sprites like these (its error on the reference's own "
             "motions is 78, usual are 3 to 10): take results as drafts\n",
         ),
         (
             Alignment(Place(2, -12, -4), Place(2, -11, -5), (0, 0), (1, -1)),
-            "aligned for the model, results are brought back: sprites enlarged 2 times, reference moved 0 px, "
+            "sprites aligned for the model, results are brought back: enlarged 2 times, reference moved 0 px, "
             "target 1 px down and 1 px left\n",
         ),
     ],

@@ -91,10 +91,10 @@ def _told(alignment: Alignment) -> list[str]:
     lines = []
     if not alignment.as_given:
         first, second = (_in_words(shift) for shift in (alignment.reference_shift, alignment.target_shift))
-        parts = [f"sprites moved {first}"] if first == second else [f"reference moved {first}", f"target {second}"]
+        parts = [f"moved {first}"] if first == second else [f"reference moved {first}", f"target {second}"]
         if alignment.reference.factor > 1:
-            parts.insert(0, f"sprites enlarged {alignment.reference.factor} times")
-        lines.append(f"aligned for the model, results are brought back: {', '.join(parts)}")
+            parts.insert(0, f"enlarged {alignment.reference.factor} times")
+        lines.append(f"sprites aligned for the model, results are brought back: {', '.join(parts)}")
     if alignment.unlike:
         error = f"its error on the reference's own motions is {alignment.error:.0f}, usual are 3 to 10"
         lines.append(f"warning: the model has not learned from sprites like these ({error}): take results as drafts")
