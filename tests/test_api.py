@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from PIL import Image
 
 import visual_dynamics as vd
 from visual_dynamics.api import PART
+from visual_dynamics.applications.palette import palette_of
+from visual_dynamics.weights import load_weights
 
 ROOT = Path(__file__).parents[1]
 
@@ -218,3 +221,55 @@ def test_importing_the_package_is_instant() -> None:
     code = "import sys, visual_dynamics; print([m for m in ('torch', 'numpy', 'PIL') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# --- models of sprites ---
+
+
+@pytest.fixture(scope="module")
+def sprites(tiny_weights_file: Path) -> vd.Model:
+    """The tiny model as one of sprites: its background is black."""
+    weights = load_weights(tiny_weights_file)
+    weights.network.config = replace(weights.network.config, background=0.0)
+    return vd.Model(weights)
+
+
+def sprite(height: int = 12, width: int = 10) -> np.ndarray:
+    frame = np.zeros((height, width, 4), np.uint8)
+    frame[3:-1, 2:-2] = (220, 60, 90, 255)
+    frame[5:7, 3:5] = (30, 20, 140, 255)
+    return frame
+
+
+def test_a_model_of_sprites_pads_what_fits(sprites: vd.Model, model: vd.Model) -> None:
+    frame, box = sprites.prepare(sprite())
+    assert box == (2, 3, 12, 10) and frame.shape == (3, 16, 16)
+    inside = frame[:, 2:14, 3:13]
+    np.testing.assert_array_equal((inside.permute(1, 2, 0) * 255).round().numpy(), sprite()[..., :3])
+    assert frame.sum() == inside.sum()
+    assert sprites.sample(sprite(), n=2).shape == (2, 12, 10, 3)
+    motion = sprites.encode(sprite(), np.roll(sprite(), 1, axis=1))
+    assert sprites.apply(sprite(9, 16), motion).shape == (9, 16, 3)
+    np.testing.assert_array_equal(sprites.picture(sprite()), sprite()[..., :3])
+    assert sprites.picture(sprite(17, 10)).shape == (16, 9, 3)  # larger ones are scaled as ever
+    assert model.picture(sprite()).shape == (16, 13, 3)  # and so are all for other models
+
+
+def test_alpha_comes_back(sprites: vd.Model, model: vd.Model) -> None:
+    frames = sprites.sample(sprite(), n=3)
+    cut = sprites.with_alpha(frames, sprite())
+    assert cut.shape == (3, 12, 10, 4) and set(np.unique(cut[..., 3])) <= {0, 255}
+    assert {tuple(color) for color in palette_of(cut)} <= {(220, 60, 90), (30, 20, 140)}
+    np.testing.assert_array_equal(sprites.with_alpha(sprites.picture(sprite())[None], sprite())[0], sprite())
+    for other, image in ((sprites, sprite()[..., :3]), (sprites, sprite(20, 20)), (model, sprite())):
+        assert other.with_alpha(frames, image) is frames
+    empty = np.zeros_like(sprite())
+    assert sprites.with_alpha(frames, empty) is frames and sprites.extrapolate(empty, steps=1).shape == (2, 12, 10, 3)
+
+
+def test_extrapolation_keeps_to_the_colours_of_a_sprite(sprites: vd.Model) -> None:
+    clip = sprites.extrapolate(sprite(), steps=3)
+    known = {(0, 0, 0), (220, 60, 90), (30, 20, 140)}
+    assert {tuple(color) for color in clip.reshape(-1, 3).tolist()} <= known
+    plain = sprites.extrapolate(sprite()[..., :3], steps=3)
+    assert not {tuple(color) for color in plain.reshape(-1, 3).tolist()} <= known

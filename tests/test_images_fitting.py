@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from tests.pictures import same
-from visual_dynamics.images import Box, crop_from_square, fit_to_square
+from visual_dynamics.images import Box, crop_from_square, fit_to_square, pad_to_square, read_alpha
 
 RNG = np.random.default_rng(0)
 
@@ -39,3 +39,18 @@ def test_whole_factors_are_plain_means() -> None:
     same(square, np.array(Image.fromarray(image).resize((64, 64), Image.Resampling.BOX)), tolerance=1)
     means = image.reshape(64, 3, 64, 3, 3).astype(float).mean((1, 3))
     same(square, np.floor(means + 0.5))
+
+
+@pytest.mark.parametrize("shape", [(60, 60, 3), (64, 64, 4), (31, 48, 3), (1, 64, 4)], ids=str)
+def test_padding_changes_no_pixel(shape: tuple[int, int, int]) -> None:
+    image = RNG.integers(1, 256, shape, dtype=np.uint8)
+    square, box = pad_to_square(image, 64)
+    assert square.shape == (64, 64, shape[2]) and np.count_nonzero(square) == image.size
+    assert box == Box((64 - shape[0]) // 2, (64 - shape[1]) // 2, *shape[:2])
+    same(crop_from_square(square[None], box)[0], image)
+
+
+def test_alpha_of_pictures() -> None:
+    image = RNG.integers(0, 256, (9, 7, 4), dtype=np.uint8)
+    assert np.abs(read_alpha(image).astype(int) - image[..., 3]).max() <= 1
+    assert (read_alpha(image[..., :3]) == 255).all() and read_alpha(Image.fromarray(image[..., 0])).shape == (9, 7)

@@ -4,14 +4,15 @@
     frames = model.sample(image, n=8, seed=0)
 
 Pictures go in as paths, PIL images or uint8 arrays of any size, and come out as uint8 arrays whose longer side is the
-model's size (64 for the paper's network), in the aspect ratio of the input.
+model's size (64 for the paper's network), in the aspect ratio of the input. Models of sprites, drawn on black, take
+pictures up to that size as they are, and give them back in the size they had.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +24,19 @@ from torch import Tensor
 from visual_dynamics.applications.analogy import apply_motion
 from visual_dynamics.applications.extrapolation import extrapolate
 from visual_dynamics.applications.futures import futures
+from visual_dynamics.applications.palette import OPAQUE, cut_out, over_black
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Box, ImageSource, crop_from_square, fit_to_square, read_image
+from visual_dynamics.images import (
+    Box,
+    ImageSource,
+    Pixels,
+    crop_from_square,
+    fit_to_square,
+    pad_to_square,
+    read_alpha,
+    read_image,
+)
 from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
 from visual_dynamics.sampling.predictor import Predictor
@@ -90,11 +101,16 @@ class Model:
         return self._finish(moved[None], box)[0]
 
     def extrapolate(self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None) -> Frames:
-        """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3)."""
+        """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
+
+        A sprite keeps to its colours at every step, which stops drift.
+        """
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         motion = latents.draw(sample_seeds(seed, 1))[0]
-        return self._finish(extrapolate(self.predictor, frame, motion, steps), box)
+        sprite = self._sprite(image)
+        between = None if sprite is None else partial(_in_colors_of, sprite)
+        return self._finish(extrapolate(self.predictor, frame, motion, steps, between), box)
 
     def source(self, name: Source | None = None) -> LatentSource:
         """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""
@@ -120,10 +136,30 @@ class Model:
         frame, box = self.prepare(image)
         return self._finish(frame[None], box)[0]
 
+    def with_alpha(self, frames: Frames, image: ImageSource) -> Frames:
+        """Frames (n, H, W, 3) that follow an image: of a sprite with alpha as sprites in its colours, (n, H, W, 4)."""
+        sprite = self._sprite(image)
+        return frames if sprite is None else cut_out(frames, sprite)
+
     def prepare(self, image: ImageSource) -> tuple[Tensor, Box]:
         """A picture of any size and kind as a frame of the network, (3, S, S) in [0, 1], and where it lies in it."""
-        square, box = fit_to_square(read_image(image, self._background), self.size)
+        pixels = read_image(image, self._background)
+        fit = pad_to_square if self._as_it_is(pixels) else fit_to_square
+        square, box = fit(pixels, self.size)
         return torch.from_numpy(square).permute(2, 0, 1).float() / 255, box
+
+    def _as_it_is(self, pixels: Pixels) -> bool:
+        """Whether a picture is not scaled: drawn pixels, which a model of sprites knows as they are, would blur."""
+        return self.predictor.network.config.background == 0 and max(pixels.shape[:2]) <= self.size
+
+    def _sprite(self, image: ImageSource) -> Pixels | None:
+        """A picture with alpha for a model of sprites, uint8 (1, H, W, 4); None for all others."""
+        pixels = read_image(image, self._background)
+        if not self._as_it_is(pixels):
+            return None
+        alpha = read_alpha(image)
+        hard = (alpha >= OPAQUE).any() and (alpha < OPAQUE).any()
+        return np.concatenate([pixels, alpha[..., None]], axis=-1)[None] if hard else None
 
     @property
     def _background(self) -> tuple[int, int, int]:
@@ -153,6 +189,12 @@ def find_device(name: str) -> torch.device:
         reason = "there is no such kind of device" if unknown else str(error).splitlines()[0].split(". ")[0]
         raise UserError(f"cannot use device {name!r}: {reason}") from error
     return device
+
+
+def _in_colors_of(sprite: Pixels, frame: Tensor) -> Tensor:
+    """A predicted frame, floats (3, S, S), without specks and with no colours but those of a sprite (1, H, W, 4)."""
+    (clean,) = over_black(cut_out(frame.permute(1, 2, 0)[None].cpu().numpy(), sprite))
+    return torch.from_numpy(clean).permute(2, 0, 1).float() / 255
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:

@@ -27,6 +27,7 @@ MAX_SIDE = 16_384
 MAX_PIXELS = 64_000_000
 MAX_FILE_BYTES = 2**30  # some decoders read the whole file into memory first
 WHITE: Color = (255, 255, 255)
+BLACK: Color = (0, 0, 0)
 
 # A fixed list: other Pillow readers start programs (EPS) or take almost any bytes for a picture (TGA).
 FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
@@ -69,6 +70,12 @@ def decode_image(stream: BinaryIO, name: str, background: Color = WHITE) -> Pixe
             return _to_rgb(image, background)
 
 
+def read_alpha(source: ImageSource) -> Pixels:
+    """How much of each pixel of a picture is there, 0 to 255, (H, W): all that a white background does not add."""
+    light, dark = (read_image(source, background) for background in (WHITE, BLACK))
+    return np.uint8(255) - (light - dark).max(axis=-1)
+
+
 def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     """(H, W, 3) -> (size, size, 3) and where the picture lies in it: longer side = size, the rest repeats the edge."""
     height, width = image.shape[:2]
@@ -83,8 +90,16 @@ def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     return np.pad(image, ((box.top, below), (box.left, right), (0, 0)), mode="edge"), box
 
 
+def pad_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
+    """(H, W, C) -> (size, size, C) and where the picture lies in it: as it is, in the middle, black around it."""
+    height, width = image.shape[:2]
+    box = Box((size - height) // 2, (size - width) // 2, height, width)
+    below, right = size - height - box.top, size - width - box.left
+    return np.pad(image, ((box.top, below), (box.left, right), (0, 0))), box
+
+
 def crop_from_square(frames: Pixels, box: Box) -> Pixels:
-    """(n, size, size, 3) -> (n, h, w, 3): results in the aspect ratio of the picture that `fit_to_square` was given."""
+    """(n, size, size, 3) -> (n, h, w, 3): the part of results where the picture lay that became a square."""
     rows, columns = slice(box.top, box.top + box.height), slice(box.left, box.left + box.width)
     return np.ascontiguousarray(frames[..., rows, columns, :])
 

@@ -14,6 +14,7 @@ import typer
 from PIL import Image
 
 from tests.interfaces.conftest import BLUE, PICTURE, REFERENCE, hero
+from visual_dynamics.applications.alignment import Alignment, Place
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
@@ -104,6 +105,39 @@ def test_mistakes_write_nothing(command: Command, place: Path, words: str, told:
     with pytest.raises(UserError, match=r"^[^\n]*$") as caught:
         command("--out", "new", *words.split())
     assert told in str(caught.value) and sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("alignment", "told"),
+    [
+        (Alignment(Place(1, 2, 2), Place(1, 2, 2), error=4.0), ""),
+        (
+            Alignment(Place(1, -5, 2), Place(1, -5, 2), (-7, 0), (-7, 0), 77.6),
+            "sprites aligned for the model, results are brought back: moved 7 px up\n"
+            "warning: the model has not learned from sprites like these (its error on the reference's own "
+            "motions is 78, usual are 3 to 10): take results as drafts\n",
+        ),
+        (
+            Alignment(Place(2, -12, -4), Place(2, -11, -5), (0, 0), (1, -1)),
+            "sprites aligned for the model, results are brought back: enlarged 2 times, reference moved 0 px, "
+            "target 1 px down and 1 px left\n",
+        ),
+    ],
+)
+def test_what_was_moved_is_told(
+    command: Command,
+    alignment: Alignment,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("visual_dynamics.interfaces.animate.align", lambda predictor, clips: alignment)
+    command("hero.json", "other.png", "--tag", "fall", "--out", "new", "--clip", "gif")
+    assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", told)
+    assert read_sheet("new/sheet.json").frames.shape == (2, 14, 12, 4)
+    assert np.array_equal(read_sheet("new/sheet.json").frames[0], PICTURE.frames[0])
+    command("hero.json", "other.png", "--tag", "fall", "--out", "plain", "--clip", "gif", "--no-align")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_command_loads_quickly() -> None:

@@ -52,7 +52,7 @@ def animate(
     poses = [frame.tobytes() for frame in motions]
 
     sprites = np.empty((len(reference), size, size, 4), np.uint8)
-    sprites[pose] = _in_squares(_hard(target[None]), box, size)[0]
+    sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
     seen = {pose: _as_frame(sprites[pose])}  # what the network goes on from, (3, S, S)
     made = {poses[pose]: pose}  # what a frame of the reference looks like -> the first frame made for it
     for source, results in plan.items():
@@ -122,7 +122,7 @@ def check_sprites(frames: Pixels, what: str, first: int = 0) -> None:
             raise UserError(f"{where} has no transparent pixel: sprites need a transparent background, or a black one")
 
 
-def _hard(frames: Pixels) -> Pixels:
+def with_hard_edges(frames: Pixels) -> Pixels:
     """(n, h, w, 4) -> the same with pixels that are either there or not."""
     alpha = np.where(frames[..., 3:] >= OPAQUE, np.uint8(255), np.uint8(0))
     return np.concatenate([over_black(frames), alpha], axis=-1)

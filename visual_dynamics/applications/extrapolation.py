@@ -1,15 +1,27 @@
 """A clip from one image: the same motion code applied to its own results, again and again."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from visual_dynamics.sampling.predictor import Predictor
 
 
-def extrapolate(predictor: Predictor, frame: Tensor, motion: Tensor, steps: int) -> Tensor:
-    """A frame (3, S, S) and the `steps` frames that follow when z (latent,) repeats: (steps + 1, 3, S, S)."""
+def extrapolate(
+    predictor: Predictor,
+    frame: Tensor,
+    motion: Tensor,
+    steps: int,
+    between: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """A frame (3, S, S) and the `steps` frames that follow when z (latent,) repeats: (steps + 1, 3, S, S).
+
+    `between` may change each frame (3, S, S) before it is kept and the next one is made from it.
+    """
     clip = [frame.to(predictor.device, torch.float32)]
     for _ in range(steps):
         predictor.set_image(clip[-1])
-        clip.append(predictor.decode(motion[None])[0])
+        following = predictor.decode(motion[None])[0]
+        clip.append(between(following).to(clip[0]) if between else following)
     return torch.stack(clip)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from visual_dynamics.applications.alignment import Alignment, Moving, align
 from visual_dynamics.applications.animation import Method, animate, check_sprites, standing_boxes
 from visual_dynamics.applications.palette import palette_of
 from visual_dynamics.catalogue import find_weights, shipped_models
@@ -38,7 +39,7 @@ NAMES_TOLD = 24  # tags that an error message lists
 
 @dataclass(frozen=True)
 class Options:
-    """What to animate, and how; see `applications.animation.animate` for the last four."""
+    """What to animate, and how; see `applications.animation.animate` for method to snap_steps."""
 
     tag: str | None = None  # of the reference
     pose: int | None = None  # the frame of the reference that the target stands for, from 0 in the tag, or in the sheet
@@ -46,6 +47,7 @@ class Options:
     loop: bool = False
     snap: bool = True
     snap_steps: bool = True
+    align: bool = True  # move sprites to where the network knows them, see `applications.alignment`
 
 
 class Clip(NamedTuple):
@@ -69,6 +71,7 @@ class Animation:
     sheet: Sheet
     reference: Sheet
     given: tuple[int, ...]  # frames of the sheet that are the target's own
+    alignment: Alignment | None = None
 
 
 def animate_files(predictor: Predictor, reference: Sheet, target: Sheet, options: Options | None = None) -> Animation:
@@ -79,22 +82,28 @@ def animate_files(predictor: Predictor, reference: Sheet, target: Sheet, options
     options = options or Options()
     clips = find_clips(reference, target, options)
     palette = palette_of(target.frames[[clip.target for clip in clips]])
+    moving = [
+        Moving(reference.frames[clip.frames], clip.pose - clip.first, target.frames[clip.target]) for clip in clips
+    ]
+    alignment = align(predictor, moving) if options.align else None
     results: list[Pixels] = []
     tags: list[Tag] = []
     given = []
     count = 0
-    for clip in clips:
+    for clip, given_frames in zip(clips, moving, strict=True):
+        placed = alignment.place(given_frames, predictor.size) if alignment else given_frames
         frames = animate(
             predictor,
-            reference.frames[clip.frames],
-            target.frames[clip.target],
-            clip.pose - clip.first,
+            placed.reference,
+            placed.target,
+            placed.pose,
             options.method,
             options.loop,
             options.snap,
             options.snap_steps,
             palette,
         )
+        frames = alignment.undo(frames, given_frames) if alignment else frames
         shift = count - clip.first
         tags += [replace(tag, first=tag.first + shift, last=tag.last + shift) for tag in clip.tags]
         given.append(clip.pose + shift)
@@ -106,6 +115,7 @@ def animate_files(predictor: Predictor, reference: Sheet, target: Sheet, options
         sheet=Sheet(np.concatenate(results), durations, tuple(tags)),
         reference=Sheet(reference.frames[followed], durations, tuple(tags)),
         given=tuple(given),
+        alignment=alignment,
     )
 
 

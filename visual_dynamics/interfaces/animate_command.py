@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from visual_dynamics.interfaces.options import (
     ScaleOption,
     counted,
 )
+
+if TYPE_CHECKING:
+    from visual_dynamics.applications.alignment import Alignment
 
 
 class SpriteClip(StrEnum):
@@ -37,6 +40,9 @@ TARGET_HELP = "One frame of another character, or a sheet with one for each tag.
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
 METHOD_HELP = "All frames directly from the target, or each from the one before it."
+ALIGN_HELP = (
+    "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
+)
 LOOP_HELP = "With chained: the animation is a cycle, reach each frame the shorter way round."
 
 
@@ -51,6 +57,7 @@ def animate(
     method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.direct,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
+    align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
     out: OutOption = Path("out/animate"),
     clip: Annotated[list[SpriteClip], typer.Option("--clip", help="Kind of clip to write; may be repeated.")] = CLIPS,
     scale: ScaleOption = 3,
@@ -90,7 +97,7 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        options = Options(tag, pose, method.value, loop, snap)
+        options = Options(tag, pose, method.value, loop, snap, align=align)
         predictor = load(model, device).predictor
         check_model(predictor, model)
         check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
@@ -98,4 +105,26 @@ def animate(
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
         animation = animate_files(predictor, moving, still, options)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
+    for words in _told(animation.alignment) if animation.alignment else ():
+        typer.echo(words, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
+
+
+def _told(alignment: Alignment) -> list[str]:
+    """A line on what was moved, one of warning, both or neither."""
+    lines = []
+    if not alignment.as_given:
+        first, second = (_in_words(shift) for shift in (alignment.reference_shift, alignment.target_shift))
+        parts = [f"moved {first}"] if first == second else [f"reference moved {first}", f"target {second}"]
+        if alignment.reference.factor > 1:
+            parts.insert(0, f"enlarged {alignment.reference.factor} times")
+        lines.append(f"sprites aligned for the model, results are brought back: {', '.join(parts)}")
+    if alignment.unlike:
+        error = f"its error on the reference's own motions is {alignment.error:.0f}, usual are 3 to 10"
+        lines.append(f"warning: the model has not learned from sprites like these ({error}): take results as drafts")
+    return lines
+
+
+def _in_words(shift: tuple[int, int]) -> str:
+    ways = zip(shift, (("up", "down"), ("left", "right")), strict=True)
+    return " and ".join(f"{abs(way)} px {names[way > 0]}" for way, names in ways if way) or "0 px"

@@ -33,7 +33,8 @@ def write_png(path: str | Path, image: Pixels) -> None:
 
 
 def encode_png(image: Pixels) -> bytes:
-    _check(image, dimensions=3)
+    """(H, W, 3), or (H, W, 4) with alpha"""
+    _check(image[..., :3] if image.shape[-1:] == (4,) else image, dimensions=3)
     return saved(Image.fromarray(image), "PNG")
 
 

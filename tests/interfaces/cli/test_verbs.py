@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ from tests.interfaces.cli.conftest import (
     subprogram,
 )
 from visual_dynamics import catalogue
-from visual_dynamics.api import load
+from visual_dynamics.api import Model, load
 from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.experiments import EXPERIMENTS
+from visual_dynamics.weights import load_weights
 
 
 def test_sample_writes_the_input_futures_a_grid_and_a_clip(run: Run, tiny: list[str]) -> None:
@@ -67,6 +69,24 @@ def test_extrapolate(run: Run, tiny: list[str]) -> None:
     assert run("extrapolate", "picture.png", *tiny, "--steps", 3, "--out", "clip").code == 0
     assert names("clip") == ["clip.gif", "clip.png", *(f"frame_{k:03d}.png" for k in range(4))]
     assert not np.array_equal(picture("clip/frame_003.png"), picture("clip/frame_000.png"))
+
+
+def test_sprites_keep_their_size_and_alpha(run: Run, tiny_weights_file: Path) -> None:
+    weights = load_weights(tiny_weights_file)
+    weights.network.config = replace(weights.network.config, background=0.0)
+    Model(weights).save_with_prior("black.safetensors")
+    frame = np.zeros((12, 10, 4), np.uint8)
+    frame[3:11, 2:8] = (220, 60, 90, 255)
+    Image.fromarray(frame).save("sprite.png")
+    Image.fromarray(np.roll(frame, 1, axis=1)).save("next.png")
+    options = ["--model", "black.safetensors", "--device", "cpu"]
+    assert run("sample", "sprite.png", *options, "-n", 2, "--out", "futures").code == 0
+    assert run("extrapolate", "sprite.png", *options, "--steps", 2, "--out", "clip").code == 0
+    assert run("analogy", "sprite.png", "next.png", "sprite.png", *options, "--out", "moved").code == 0
+    for path in ("futures/future_001.png", "clip/frame_002.png", "moved/result.png"):
+        assert picture(path).shape == (12, 10, 4), path
+    for path in ("futures/input.png", "clip/frame_000.png"):
+        np.testing.assert_array_equal(picture(path), frame)
 
 
 def test_every_kind_of_clip_can_be_read_back(run: Run, tiny: list[str]) -> None:

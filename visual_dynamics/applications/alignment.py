@@ -1,0 +1,303 @@
+"""Where sprites have to stand in the network's frame, and how much larger, for the network to know them.
+
+A network that was trained on sprites in one place and size is lost when they stand a pixel off: errors grow from 3 to
+100. So the reference is tried in a few places, and stays where the network best rebuilds its own motions. Then the
+target is tried around the reference's place, and stays where it best comes back from a motion there and back: how it
+should look in between is not known. Sprites that do well as they are given stay where they are.
+
+Letters in shape comments: T frames, H, W height and width of a cell in pixels, S the side of the network's frames, k
+motions, C channels. Errors are sums of squared differences over a frame, colours in [0, 1], on black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from visual_dynamics.applications.animation import standing_boxes, with_hard_edges
+from visual_dynamics.applications.palette import OPAQUE, Mask, over_black
+from visual_dynamics.images import Pixels
+from visual_dynamics.sampling.predictor import Predictor
+
+# Where the characters of Reed et al. stand, from which the shipped model learned: in the first frames of the 21
+# animations of 50 training characters the lowest row is 53 to 56, 55 in most, the middle column 31.5, and sprites
+# without helmets are 47 to 50 rows high. They are 60x60 pixels in the middle of a black square of the model's size.
+TRAINED_SIDE = 60
+TRAINED_LOWEST, TRAINED_MIDDLE, TRAINED_HEIGHT = 53, 29.5, 49  # of 60: row, column, rows
+
+GOOD = 0.1  # error as a part of that of copying, below which nothing better is looked for; Reed 0.02, a pixel off 0.3
+BETTER = 0.85  # part of its error that a reference may keep if it is moved: below lies chance
+BETTER_TARGET = 0.7  # the same for a target, whose errors there and back tell less
+UNLIKE = 30.0  # error of the reference above which the network does not know such sprites; Reed 3, other styles 100
+CLIPS, MOTIONS = 3, 4  # that are tried: a few clips, and of them together about so many motions
+ROUNDS = 2  # steps of a search, a pixel each: far away sprites leave the frame, and less is left to be wrong
+LEAVING = 0.02  # part of the visible pixels that may leave the frame
+
+Shift = tuple[int, int]  # down, right
+
+
+class Place(NamedTuple):
+    """Cells enlarged `factor` times, and row and column of their corner in the network's frame: may lie outside."""
+
+    factor: int
+    top: int
+    left: int
+
+    def moved(self, shift: Shift) -> Place:
+        return Place(self.factor, self.top + shift[0], self.left + shift[1])
+
+
+class Moving(NamedTuple):
+    """A clip to be animated."""
+
+    reference: Pixels  # (T, H, W, 4)
+    pose: int  # the frame of it in whose pose the target is
+    target: Pixels  # (h, w, 4)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Where reference and target stand, how far that is from where they would stand unaligned, and what came of it."""
+
+    reference: Place
+    target: Place
+    reference_shift: Shift = (0, 0)
+    target_shift: Shift = (0, 0)
+    error: float = 0.0  # of the reference's own motions, rebuilt
+
+    @property
+    def as_given(self) -> bool:
+        return self.reference.factor == 1 and self.reference_shift == self.target_shift == (0, 0)
+
+    @property
+    def unlike(self) -> bool:
+        """Whether the sprites are unlike those the network learned from."""
+        return self.error > UNLIKE
+
+    def place(self, clip: Moving, size: int) -> Moving:
+        """The clip in the network's frames, (T, S, S, 4) and (S, S, 4), or itself if it stands well as it is."""
+        if self.as_given:
+            return clip
+        (target,) = put(clip.target[None], self.target, size)
+        return clip._replace(reference=put(clip.reference, self.reference, size), target=target)
+
+    def undo(self, frames: Pixels, clip: Moving) -> Pixels:
+        """Frames that were made from a clip so placed, as cells of the target again: (T, h, w, 4)."""
+        if self.as_given:
+            return frames
+        cells = take(frames, self.target, clip.target.shape[:2])
+        cells[clip.pose] = with_hard_edges(clip.target[None])[0]  # also what was cut off
+        return cells
+
+
+def align(predictor: Predictor, clips: Sequence[Moving]) -> Alignment:
+    """One place for all frames of the reference and one for all of the target: sheets are drawn to one measure."""
+    chosen = [clips[number] for number in np.unique(np.linspace(0, len(clips) - 1, CLIPS).round().astype(int))]
+    examples = [example for clip in chosen if (example := _example(clip, max(1, MOTIONS // len(chosen))))]
+    (height, width), (h, w) = clips[0].reference.shape[1:3], clips[0].target.shape[:2]
+
+    def standing(factor: int) -> tuple[Place, Place]:
+        boxes = standing_boxes((factor * height, factor * width), (factor * h, factor * w), predictor.size)
+        return Place(factor, *boxes[0][:2]), Place(factor, *boxes[1][:2])
+
+    as_given, beside = standing(1)
+    if not examples:  # nothing moves
+        return Alignment(as_given, beside)
+    found, error = _align_reference(predictor, examples, as_given, standing(_factor(predictor.size, clips))[0])
+    start, beside = standing(found.factor)
+    shift = (found.top - start.top, found.left - start.left)
+    other = _align_target(predictor, examples, found, beside.moved(shift), known=error <= UNLIKE)
+    aligned = Alignment(found, other, shift, (other.top - beside.top, other.left - beside.left), error)
+    placed = [aligned.place(clip, predictor.size) for clip in clips]
+    if not all((frame[..., 3] >= OPAQUE).any() for clip in placed for frame in (*clip.reference, clip.target)):
+        return Alignment(*standing(1), error=error)  # a frame that was not tried left altogether
+    return aligned
+
+
+def put(frames: Pixels, place: Place, size: int) -> Pixels:
+    """(T, H, W, 4) -> (T, S, S, 4): what leaves the frame is cut off; around opaque frames it is opaque black."""
+    large = frames.repeat(place.factor, axis=1).repeat(place.factor, axis=2)
+    return _window(large, -place.top, -place.left, size, size)
+
+
+def take(frames: Pixels, place: Place, shape: tuple[int, ...]) -> Pixels:
+    """(T, S, S, 4) -> (T, H, W, 4): `put` undone."""
+    height, width = shape
+    step = place.factor
+    large = _window(frames, place.top, place.left, step * height, step * width)
+    return np.ascontiguousarray(large[:, step // 2 :: step, step // 2 :: step])
+
+
+def _window(frames: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
+    """(T, H, W, 4) -> (T, height, width, 4) from (top, left) on, which may reach beyond the frames."""
+    window = np.zeros((len(frames), height, width, 4), np.uint8)
+    window[..., 3] = 255 if (frames[..., 3] >= OPAQUE).all() else 0
+    first, last = max(top, 0), min(top + height, frames.shape[1])
+    start, end = max(left, 0), min(left + width, frames.shape[2])
+    if first < last and start < end:
+        window[:, first - top : last - top, start - left : end - left] = frames[:, first:last, start:end]
+    return window
+
+
+class _Example(NamedTuple):
+    before: Pixels  # (1, H, W, 4), the pose
+    after: Pixels  # (k, H, W, 4), the frames least like it, least like first
+    target: Pixels  # (1, h, w, 4)
+
+
+def _example(clip: Moving, count: int) -> _Example | None:
+    seen = over_black(clip.reference).astype(np.float32)
+    unlike = np.square(seen - seen[clip.pose]).sum(axis=(1, 2, 3))
+    chosen = [frame for frame in np.argsort(-unlike, kind="stable")[:count] if unlike[frame] > 0]
+    if not chosen:
+        return None
+    return _Example(clip.reference[clip.pose][None], clip.reference[chosen], clip.target[None])
+
+
+def _factor(size: int, clips: Sequence[Moving]) -> int:
+    """The whole enlargement that makes sprites most nearly as high as those learned from, and lets both cells fit."""
+    largest = max(clips[0].reference.shape[1:3] + clips[0].target.shape[:2])
+    rows = [np.flatnonzero(_silhouette(clip.reference[clip.pose]).any(axis=1)) for clip in clips]
+    height = float(np.median([row[-1] - row[0] + 1 for row in rows]))
+    factors = range(1, max(1, size // largest) + 1)
+    return min(factors, key=lambda factor: abs(np.log(factor * height / TRAINED_HEIGHT)))
+
+
+def _align_reference(
+    predictor: Predictor, examples: Sequence[_Example], as_given: Place, enlarged: Place
+) -> tuple[Place, float]:
+    """Where the network best rebuilds the reference's own motions, and their error there."""
+    size = predictor.size
+    errors: dict[Place, float] = {}
+
+    def score(place: Place) -> float:
+        rebuilt, copied = _rebuilt(predictor, examples, place)
+        errors[place] = float(np.median(rebuilt))
+        return float(np.median(np.divide(rebuilt, copied)))
+
+    def stays(place: Place) -> bool:
+        return all(_leaving(np.concatenate(example[:2]), place, size) <= LEAVING for example in examples)
+
+    given = score(as_given)
+    margin = (size - TRAINED_SIDE) // 2
+    low, middle = np.median([_anchor(example.before[0]) for example in examples], axis=0)
+    factor = enlarged.factor
+    top, left = (
+        margin + TRAINED_LOWEST - factor * (low + 1) + 1,
+        margin + TRAINED_MIDDLE + 0.5 - factor * (middle + 0.5),
+    )
+    best = _search(as_given, given, Place(factor, round(top), round(left)), score, stays)
+    return best, errors[best]
+
+
+def _align_target(
+    predictor: Predictor, examples: Sequence[_Example], reference: Place, beside: Place, known: bool
+) -> Place:
+    """Where the target best comes back from the reference's motions there and back; `beside`: as the reference.
+
+    A network that does not know such sprites cannot tell: then only one that stands far off is moved.
+    """
+    size = predictor.size
+    apart = [np.subtract(_anchor(example.before[0]), _anchor(example.target[0])) for example in examples]
+    down, right = (round(reference.factor * float(distance)) for distance in np.median(apart, axis=0))
+    seed = Place(reference.factor, reference.top + down, reference.left + right)
+
+    def stays(place: Place) -> bool:
+        return all(_leaving(example.target, place, size) <= LEAVING for example in examples)
+
+    if not known:
+        near = max(abs(seed.top - beside.top), abs(seed.left - beside.left)) <= ROUNDS * reference.factor
+        return beside if near or not stays(seed) else seed
+    pairs = [_as_frames(np.concatenate([example.before, example.after[:1]]), reference, size) for example in examples]
+    codes = [[predictor.encode(*way).mean for way in ((pair[0], pair[1]), (pair[1], pair[0]))] for pair in pairs]
+
+    def score(place: Place) -> float:
+        errors = []
+        for example, pair, (there, back) in zip(examples, pairs, codes, strict=True):
+            frame = _as_frames(example.target, place, size)
+            predictor.set_image(frame[0])
+            predictor.set_image(predictor.decode(there[None])[0])
+            errors.append(_error(predictor.decode(back[None]), frame) / max(_error(pair[:1], pair[1:]), 1e-6))
+        return float(np.median(errors))
+
+    return _search(beside, score(beside), seed, score, stays, BETTER_TARGET)
+
+
+def _search(
+    given: Place,
+    error: float,
+    seed: Place,
+    score: Callable[[Place], float],
+    stays: Callable[[Place], bool],
+    better: float = BETTER,
+) -> Place:
+    """The place of least error near the seed, or the given one where that is good, or not much worse."""
+    errors = {given: error}
+    tried = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
+    tried.sort(key=lambda shift: abs(shift[0]) + abs(shift[1]))
+    best, centre = given, seed
+    for _ in range(ROUNDS):
+        for place in map(centre.moved, tried):
+            if errors[best] < GOOD:
+                return best
+            if place not in errors and stays(place):
+                errors[place] = score(place)
+                if errors[place] < errors[best] and errors[place] < better * error:
+                    best = place
+        nearest = min((place for place in errors if place != given), key=errors.__getitem__, default=seed)
+        if nearest == centre:
+            break
+        centre = nearest
+    return best
+
+
+def _rebuilt(predictor: Predictor, examples: Sequence[_Example], place: Place) -> tuple[list[float], list[float]]:
+    """For each example the mean errors of its motions, encoded and applied to its own pose, and of copying the pose."""
+    rebuilt, copied = [], []
+    for example in examples:
+        before, *after = _as_frames(np.concatenate(example[:2]), place, predictor.size)
+        codes = torch.stack([predictor.encode(before, frame).mean for frame in after])
+        predictor.set_image(before)
+        rebuilt.append(_error(predictor.decode(codes), torch.stack(after)))
+        copied.append(max(_error(before, torch.stack(after)), 1e-6))
+    return rebuilt, copied
+
+
+def _error(frames: Tensor, truth: Tensor) -> float:
+    """Mean over (T, 3, S, S)"""
+    return float((frames.cpu() - truth).square().sum((1, 2, 3)).mean())
+
+
+def _as_frames(frames: Pixels, place: Place, size: int) -> Tensor:
+    """(T, H, W, 4) -> floats (T, 3, S, S) in [0, 1]"""
+    return torch.from_numpy(over_black(put(frames, place, size))).permute(0, 3, 1, 2).float() / 255
+
+
+def _silhouette(frame: Pixels) -> Mask:
+    """(H, W, 4) -> (H, W): the visible pixels, or on an opaque background, which is black, all but the black ones."""
+    visible = frame[..., 3] >= OPAQUE
+    drawn: Mask = frame[..., :3].max(axis=-1) > 0
+    return drawn if visible.all() and drawn.any() else visible
+
+
+def _anchor(frame: Pixels) -> tuple[int, float]:
+    """Lowest row of a sprite, and the column that halves it, which a weapon held out moves less than the middle."""
+    shape = _silhouette(frame)
+    columns = np.cumsum(shape.sum(axis=0))
+    halves = np.searchsorted(columns, columns[-1] / 2), np.searchsorted(columns, columns[-1] / 2, side="right")
+    return int(np.flatnonzero(shape.any(axis=1))[-1]), float(np.mean(halves))
+
+
+def _leaving(frames: Pixels, place: Place, size: int) -> float:
+    """The part of the visible pixels of (T, H, W, 4) that would be outside of the network's frame."""
+    shapes = np.stack([_silhouette(frame) for frame in frames])
+    rows, columns = (
+        place.factor * np.arange(side) + start for side, start in zip(shapes.shape[1:], place[1:], strict=True)
+    )
+    inside_rows, inside_columns = ((line >= 0) & (line + place.factor <= size) for line in (rows, columns))
+    return 1 - float(shapes[:, inside_rows][:, :, inside_columns].sum() / shapes.sum())
