@@ -109,6 +109,8 @@ def _section(name: str, items: list[Item], found: Made | None) -> str:
     known = described(experiment.__doc__ or "")
     places = ", ".join(item.name for item in items if item.experiment == name)
     parts = [f"## {name}", f"{places[0].upper()}{places[1:]}: {experiment.SUMMARY}."]
+    if found and found.result.get("small"):
+        parts.append(f"{SMALL} The protocol is that of the full setting.")
     parts += [f"{field}: {known[field]}" for field in ("Paper", "Paper says") if field in known]
     parts += known["text"]
     facts = {"command": f"`{known.get('Command', f'visual-dynamics reproduce {name}')}`"}
@@ -118,14 +120,16 @@ def _section(name: str, items: list[Item], found: Made | None) -> str:
     parts.append("\n".join(f"- {what}: {words}" for what, words in facts.items()))
     if not found:
         return "\n\n".join([*parts, "Not measured here: there is no such result in the folder."])
-    if found.result.get("small"):
-        parts.append(SMALL)
     parts += [f"![{name}]({place})" for name, place in found.figures.items()]
     return "\n\n".join([*parts, found.tables])
 
 
 def _origin(result: dict[str, Any]) -> dict[str, str]:
-    digests = (f"{words}`{result[key][:12]}`" for key, words in WEIGHTS.items() if result.get(key))
+    digests = [f"{words}`{result[key][:12]}`" for key, words in WEIGHTS.items() if result.get(key)]
+    if each := [
+        found for found in result.get("sets", {}).values() if "weights" in found
+    ]:  # a model of its own for each
+        digests = [f"{found['model']} `{found['weights'][:12]}`" for found in each]
     facts = {
         "seed": str(result.get("seed", "unknown")),
         "commit": f"`{short_commit(str(result.get('commit', 'unknown')))}`",
