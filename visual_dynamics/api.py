@@ -25,6 +25,7 @@ from visual_dynamics.applications.analogy import apply_motion
 from visual_dynamics.applications.extrapolation import extrapolate
 from visual_dynamics.applications.futures import futures
 from visual_dynamics.applications.palette import OPAQUE, cut_out, over_black
+from visual_dynamics.applications.traversal import path, path_values, stored_usage, traverse
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import (
@@ -55,6 +56,16 @@ class Motion:
 
     mean: NDArray[np.float32]  # (latent,)
     variance: NDArray[np.float32]  # (latent,)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One image as a dimension of z goes from one end to the other, the others being 0."""
+
+    dimension: int
+    nats: float  # how much the dimension tells of a motion: its mean KL divergence to the prior
+    values: list[float]  # in units of its deviation over training pairs
+    frames: Frames  # (T, H, W, 3), one a value
 
 
 class Model:
@@ -111,6 +122,19 @@ class Model:
         sprite = self._sprite(image)
         between = None if sprite is None else partial(_in_colors_of, sprite)
         return self._finish(extrapolate(self.predictor, frame, motion, steps, between), box)
+
+    def traverse(self, image: ImageSource, n: int = 5) -> list[Strip]:
+        """The n dimensions of z that carry most motion, or all that carry any, each varied alone on the image."""
+        n, used, values = _whole("n", n, 1, MAX_SAMPLES), stored_usage(self.weights.posteriors), path_values()
+        chosen = used.active[:n]
+        if not chosen:
+            raise UserError("no dimension of z carries motion in this model")
+        frame, box = self.prepare(image)
+        moved = traverse(self.predictor, frame, torch.cat([path(used, dimension, values) for dimension in chosen]))
+        return [
+            Strip(dimension, float(used.nats[dimension]), values.tolist(), self._finish(frames, box))
+            for dimension, frames in zip(chosen, moved.split(len(values)), strict=True)
+        ]
 
     def source(self, name: Source | None = None) -> LatentSource:
         """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""

@@ -16,7 +16,7 @@ from tests.sprites import noise_characters
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.pair import Pairs, resize_frames
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import EXPERIMENTS, futures_figure
+from visual_dynamics.experiments import EXPERIMENTS, futures_figure, futures_sprites
 from visual_dynamics.experiments.futures_figure import Options
 
 CPU = torch.device("cpu")
@@ -97,9 +97,8 @@ def test_it_zooms_where_most_moves() -> None:
     assert futures_figure.zoom_box(still, still) == [6, 6, 8]
 
 
-def test_all_shapes_are_in_sight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(futures_figure, "FLOW_SCENES", 1)
-    names = futures_figure.shapes_inputs(4, 2, 16).names
+def test_all_shapes_are_in_sight() -> None:
+    names = futures_figure.shapes_inputs(4, 2, 16, known=1).names
     chosen = [int(name.removeprefix("test scene ")) for name in names]
     scenes = shapes.draw_scenes(80, 2, "test").subset(chosen)
     assert len(chosen) == 4 and chosen == sorted(chosen)
@@ -114,7 +113,8 @@ def test_sprites_are_neighbouring_frames_of_test_characters(
     characters = noise_characters(6)
     sprites.pack_characters(characters, tmp_path / "packed")
     monkeypatch.setattr(sprites, "reed_split", lambda: sprites.Split(*map(np.arange, (1, 0)), np.array([2, 3, 5])))
-    made = make(Options(str(tiny_weights_file), sprites=tmp_path / "packed"))
+    options = futures_sprites.Options(str(tiny_weights_file), sprites=tmp_path / "packed")
+    made = json.loads(json.dumps(futures_sprites.compute(options, CPU, lambda what, share: None)))
     assert len(made["rows"]) == 3  # of five that were asked for: no character twice
     shown = set()
     for row in made["rows"]:
@@ -128,11 +128,12 @@ def test_sprites_are_neighbouring_frames_of_test_characters(
     assert {number for number, *_ in shown} == {"2", "3", "5"}
     assert {animation for _, animation, _ in shown} == {"spellcast", "thrust", "walk"}
     assert made["protocol"]["flow"]["pairs"] == 157
-    assert "Liberated Pixel Cup" in futures_figure.draw(made, tmp_path)
+    assert "Liberated Pixel Cup" in EXPERIMENTS["futures-sprites"].draw(made, tmp_path)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"futures-sprites.png", "extrapolation-sprites.png"}
 
 
 def test_sprites_are_spread_over_all_clips() -> None:
-    moments = futures_figure.sprite_moments(24, seed=1)
+    moments = futures_sprites.sprite_moments(24, seed=1)
     assert {clip for clip, _ in moments} == set(range(21))
     for clip, frame in moments:
         frames = range(sprites.FRAMES)[sprites.CLIPS[clip].frames]
@@ -165,10 +166,14 @@ def test_a_trained_model_reconstructs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_mistakes_are_told(tiny_weights_file: Path, tmp_path: Path) -> None:
     for options, words in (
-        (Options(sprites=tmp_path, pairs=tmp_path), "not both"),
         (Options(samples=51), "at most 50 rows"),
-        (Options(str(tiny_weights_file), sprites=tmp_path), "no sprites in"),
         (Options(str(tiny_weights_file), pairs=tmp_path), "no N_im1/N_im2 pairs"),
     ):
         with pytest.raises(UserError, match=words):
             make(options)
+    for sprites_options, words in (
+        (futures_sprites.Options(), "give their folder with --sprites"),
+        (futures_sprites.Options(str(tiny_weights_file), sprites=tmp_path), "no sprites in"),
+    ):
+        with pytest.raises(UserError, match=words):
+            futures_sprites.compute(sprites_options, CPU, lambda what, share: None)

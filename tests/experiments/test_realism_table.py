@@ -87,7 +87,9 @@ def inputs(monkeypatch: pytest.MonkeyPatch, seed: int) -> Inputs:
     characters.frames[11, :4] = characters.frames[0, :4]
     numbers = np.array([8, 9, 10, 11, 13, 20, 21, 22, 23, 31, 31])  # families of four, one, four and two
     test = HeldOut(sprites.sprite_pairs(characters.subset(range(1, 12))), torch.from_numpy(numbers))
-    return realism_table.draw_inputs(sprites.sprite_pairs(characters.subset([0])), test, 10_000, seed)
+    return realism_table.draw_inputs(
+        sprites.sprite_pairs(characters.subset([0])), test, realism_table.TRAINING_INPUTS[-1], 10_000, seed
+    )
 
 
 def test_no_family_is_both_learned_from_and_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,8 +154,8 @@ def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pyt
     monkeypatch.setattr(realism_table.realism, "train_judge", learn)
     monkeypatch.setattr(realism_table.realism, "fooled", lambda judge, x, *_: x[:, 0, 0, 0] == judge)
     frames = torch.arange(30.0).view(30, 1, 1, 1).expand(30, 3, 2, 2)
-    small, large = (realism_table.ask_judges(frames, frames, frames, 20, count, seed=0) for count in (5, 10))
-    assert small.shape == large.shape == (realism_table.JUDGES, 10)
+    small, large = (realism_table.ask_judges(frames, frames, frames, 20, count, 3, 3, seed=0) for count in (5, 10))
+    assert small.shape == large.shape == (3, 10)
     assert [len(chosen) for chosen in seen] == [5, 5, 5, 10, 10, 10] and max(set.union(*seen)) < 20
     assert seen[0] != seen[1] and all(few < many for few, many in zip(seen[:3], seen[3:], strict=True))
 
@@ -166,4 +168,4 @@ def test_mistakes_are_told(tmp_path: Path, tiny_weights_file: Path) -> None:
     characters = noise_characters(4)
     pairs = sprites.sprite_pairs(characters)
     with pytest.raises(UserError, match="1000 inputs to learn from"):
-        realism_table.draw_inputs(pairs, HeldOut(pairs, torch.from_numpy(characters.numbers)), 5, 0)
+        realism_table.draw_inputs(pairs, HeldOut(pairs, torch.from_numpy(characters.numbers)), 1000, 5, 0)

@@ -10,10 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import ACTIVE_NATS
+from visual_dynamics.weights import ACTIVE_NATS, StoredPosteriors
+
+END, VALUES = 3.0, 9  # the path of a dimension: from -END to END, in so many values
+POSTERIORS = 2_000  # that dimensions are ranked by
 
 
 class Usage(NamedTuple):
@@ -32,6 +36,20 @@ class Usage(NamedTuple):
     def inactive(self) -> list[int]:
         """The others, in their order."""
         return (self.nats <= ACTIVE_NATS).nonzero().flatten().tolist()
+
+
+def path_values(count: int = VALUES) -> Tensor:
+    """From one end to the other, in units of a dimension's deviation."""
+    return torch.linspace(-END, END, count)
+
+
+def stored_usage(stored: StoredPosteriors) -> Usage:
+    """By the training posteriors that a model holds; a learned prior does not tell how much one dimension says."""
+    if not len(stored):
+        raise UserError(
+            "the model holds no training posteriors, by which dimensions of z are ranked: choose another model"
+        )
+    return usage(stored.posterior(torch.arange(min(POSTERIORS, len(stored)))))
 
 
 def usage(posterior: Posterior) -> Usage:

@@ -2,7 +2,9 @@
 
 An experiment is a module with a SUMMARY, its Options (a dataclass: what a reader may change), `compute` (options in, a
 JSON result out) and `draw` (tables and figures from that JSON alone); one about a model that does not come with the
-package says HOW_TO_TRAIN it. What all results say of themselves: origin.py.
+package says HOW_TO_TRAIN it. `Options.small` is a quick look, within a minute or two on two CPU cores. `headline`, if
+there is one, is the line of an overview; which table or figure of the paper an experiment makes: paper_items.py. What
+all results say of themselves: origin.py.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from visual_dynamics.experiments import (
     animation_table,
     disocclusion_table,
     futures_figure,
+    futures_sprites,
     latents_table,
     layers_table,
     realism_table,
@@ -42,6 +45,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "toy": toy_world,  # type: ignore[dict-item]
     "shapes": shapes_table,  # type: ignore[dict-item]
     "futures": futures_figure,  # type: ignore[dict-item]
+    "futures-sprites": futures_sprites,  # type: ignore[dict-item]
     "analogy": analogy_table,  # type: ignore[dict-item]
     "animation": animation_table,  # type: ignore[dict-item]
     "realism": realism_table,  # type: ignore[dict-item]

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
 PARTS = ("all", "within one sex", "across")
-OURS = "ours"
+OURS, OWN = "ours", "ours, own motion"
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
     text = tables(result)
     write_atomically(folder / "analogy.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    rows = next(iter(result["tables"].values()))
+    paper, ours, own = (fmean(v) for v in (result["paper"]["ours, paper"], rows[OURS]["all"], rows[OWN]["all"]))
+    floor = f"{own:.1f} (a motion on its own character)"
+    return Headline("squared error, average of five animations", f"{paper:.1f}", f"{ours:.1f}", floor)
 
 
 def tables(result: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ PAPER = {
     "Dis+Cls (Reed et al.)": (13.3, 24.6, 17.2, 18.9, 40.8),
     "ours, paper": (9.5, 11.5, 11.1, 28.2, 19.0),
 }
-SAMPLES = 20_000  # questions a table, over the five animations
+SAMPLES, SMALL_SAMPLES = 20_000, 50  # questions a table, over the five animations
 BATCH = {"cpu": 16, "cuda": 256}
 
 
@@ -54,6 +54,7 @@ class Options:
     sprites: Path | None = None  # the folder of Reed's characters
     samples: int | None = None
     seed: int = 0
+    small: bool = False  # a quick look: fewer questions
 
 
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     model = load(options.model, str(device))
     characters = sprites.read_characters(options.sprites, sprites.reed_split().test)
     store = Frames(characters, model.predictor.network.config.size)
-    count = (options.samples or SAMPLES) // len(ANIMATIONS) + 1
+    count = (options.samples or (SMALL_SAMPLES if options.small else SAMPLES)) // len(ANIMATIONS) + 1
     tables = {}
     for neighbours in (True, False):
         for same_weapon in (True, False):
@@ -147,3 +148,6 @@ def answer(model: Model, store: Frames, asked: Analogies, device: torch.device) 
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the tables; returns them as Markdown."""
     return analogy_figures.draw(result, folder)
+
+
+headline = analogy_figures.headline

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -34,6 +36,12 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     return text
 
 
+def headline(result: dict[str, Any]) -> Headline:
+    direct, copy = (fmean(result["rows"][row]["all"]["error"].values()) for row in ("direct", "copy"))
+    measure = "squared error of a frame, average of five animations"
+    return Headline(measure, "not in the paper", f"{direct:.1f}", f"{copy:.1f} (standing still)")
+
+
 def table(result: dict[str, Any], what: str) -> str:
     """One number of every row, part and animation."""
     animations = result["animations"]
@@ -52,10 +60,11 @@ def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use the numbers."""
     protocol = result["protocol"]
     counts = {part: sum(couple["part"] == part for couple in result["couples"]) for part in PARTS}
+    views = ", ".join(protocol.get("views", ())) or "all"
     outside = max(found[part]["outside palette"] for found in result["rows"].values() for part in found)
     return (
         f"Couples of characters: {counts['within one sex']} within one sex, {counts['across']} across "
-        f"({protocol['split']}, same weapon); all views. "
+        f"({protocol['split']}, same weapon); views: {views}. "
         f"{protocol['twins']} of the targets have a twin with the other weapon among the 500 training characters. "
         "From the first frame of the target the others are made: direct, all from the first; "
         "chained, each from the one before; copy, the target stands still. "

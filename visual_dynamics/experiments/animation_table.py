@@ -47,10 +47,10 @@ SUMMARY = "whole animations of unseen characters: error by animation and by fram
 ANIMATIONS = ("spellcast", "thrust", "walk", "slash", "shoot")
 ROWS: tuple[Row, ...] = ("copy", "direct", "chained")
 WITHIN, ACROSS, ALL = "within one sex", "across", "all"
-COUPLES = 20
+COUPLES, SMALL_COUPLES = 20, 2
 ALIKE = 1.0  # squared error up to which two true frames look the same: less than one pixel from black to white, 3
 SHOWN = ("spellcast", "walk", "slash")  # animations of the strips
-SHOWN_VIEW = "down"
+SHOWN_VIEW = "down"  # of the strips; all that a quick look takes
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Options:
     sprites: Path | None = None  # the folder of Reed's characters
     samples: int | None = None  # couples of characters
     seed: int = 0
+    small: bool = False  # a quick look: fewer couples, in one view
 
 
 class Couple(NamedTuple):
@@ -87,9 +88,10 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     model = load(options.model, str(device))
     split = sprites.reed_split()
     characters = sprites.read_characters(options.sprites, split.test)
-    couples = draw_couples(characters, options.samples or COUPLES, options.seed)
+    couples = draw_couples(characters, options.samples or (SMALL_COUPLES if options.small else COUPLES), options.seed)
     twins = int(np.isin([characters.numbers[couple.target] ^ 1 for couple in couples], split.train).sum())
-    rows, strips = measure(model.predictor, characters, couples, tell)
+    views = (SHOWN_VIEW,) if options.small else sprites.VIEWS
+    rows, strips = measure(model.predictor, characters, couples, tell, views)
     return {
         "experiment": "animation",
         "rows": rows,
@@ -103,6 +105,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "characters": len(characters),
             "split": "Reed's 100 test characters",
             "twins": twins,
+            "views": views,
             "alike": ALIKE,
         },
     } | origin(options, model, started, device)
@@ -124,10 +127,14 @@ def draw_couples(characters: sprites.Characters, count: int, seed: int) -> list[
 
 
 def measure(
-    predictor: Predictor, characters: sprites.Characters, couples: list[Couple], tell: Tell
+    predictor: Predictor,
+    characters: sprites.Characters,
+    couples: list[Couple],
+    tell: Tell,
+    views: tuple[str, ...] = sprites.VIEWS,
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Row -> part -> its numbers (see `summary`); and strips of the first couple of each part."""
-    clips = [clip for clip in sprites.CLIPS if clip.animation in ANIMATIONS]
+    clips = [clip for clip in sprites.CLIPS if clip.animation in ANIMATIONS and clip.view in views]
     shown = {couple.part: couple for couple in reversed(couples)}  # the first of each part
     scores: dict[str, dict[str, dict[str, list[Score]]]] = {}
     strips: list[dict[str, Any]] = []
@@ -204,3 +211,6 @@ def growth(errors: list[float]) -> float | None:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the two figures and the tables; returns the tables as Markdown."""
     return animation_figures.draw(result, folder)
+
+
+headline = animation_figures.headline

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from visual_dynamics.experiments.futures_pictures import FRAME, PICTURE, Group, figure
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -42,6 +43,14 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     text = "\n\n".join(parts) + "\n"
     write_atomically(folder / "disocclusion.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    ours, floor = (
+        listed([result["rows"][row]["objects"]["mean"]], 4) for row in ("ours", "true shapes without texture")
+    )
+    measure = "squared error of a colour where an object is revealed"
+    return Headline(measure, "no numbers", ours, f"{floor} (truth without texture)")
 
 
 def table(result: dict[str, Any], what: str, scale: float, digits: int) -> str:

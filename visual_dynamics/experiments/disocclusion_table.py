@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "errors and pictures where a motion reveals what was hidden (figure on Shapes+Texture)"
 HOW_TO_TRAIN = "visual-dynamics train runs/shapes-texture --data shapes-texture --rendering smooth --preset paper-z8"
-SCENES = 200
-FLOW_SCENES = shapes.TRAIN_PAIRS
+SCENES, SMALL_SCENES = 200, 20
+FLOW_SCENES, SMALL_FLOW_SCENES = shapes.TRAIN_PAIRS, 1_000
 RENDERING: shapes.Rendering = "smooth"
 HALF = 0.5  # share of a pixel from which on it counts as revealed
 PICTURES = 2  # scenes that are shown of each object
@@ -60,19 +60,19 @@ class Options:
     model: str = "shapes-texture"  # no file comes with the package: see HOW_TO_TRAIN
     samples: int | None = None  # scenes
     seed: int = 0
+    small: bool = False  # a quick look: fewer scenes, also for Flow
 
 
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """Every method's errors in every region, and the pictures of some scenes."""
     started = time.monotonic()
-    count = options.samples or SCENES
+    count = options.samples or (SMALL_SCENES if options.small else SCENES)
     model = load(options.model, str(device))
     scenes = shapes.draw_scenes(count, options.seed, "test")
     pair = textured(scenes, model.size)
     regions = revealed(scenes, model.size)
-    flow = FlowTransfer(
-        shapes.scene_pairs(shapes.draw_scenes(FLOW_SCENES, 0), RENDERING, model.size, device, textured=True)
-    )
+    known = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else FLOW_SCENES, 0)
+    flow = FlowTransfer(shapes.scene_pairs(known, RENDERING, model.size, device, textured=True))
     tell("training scenes of Flow", 1)
     others = replace(shapes.draw_scenes(count, options.seed + 1, "test"), motions=scenes.motions)
     rows = {
@@ -90,7 +90,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "rows": {name: errors(predicted.cpu(), pair.next_frame, regions) for name, predicted in rows.items()},
         "pixels": {name: int(region.sum()) for name, region in regions.items()},
         "pictures": pictures(rows | {"truth": pair.next_frame}, regions),
-        "protocol": {"scenes": count, "size": model.size, "flow_pairs": FLOW_SCENES, "rendering": RENDERING},
+        "protocol": {"scenes": count, "size": model.size, "flow_pairs": len(known), "rendering": RENDERING},
     } | origin(options, model, started, device)
 
 
@@ -195,3 +195,6 @@ def zoom_box(region: Tensor) -> list[int]:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the figure and the tables; returns the tables as Markdown."""
     return disocclusion_figures.draw(result, folder)
+
+
+headline = disocclusion_figures.headline

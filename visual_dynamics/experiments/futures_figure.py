@@ -1,17 +1,16 @@
 """The figures of results on a data set: an input, the truth, our reconstruction, sampled futures and a closer look.
 
-Paper      the figures of results on Shapes, Sprites, Exercise and PennAction: columns (a) to (e). The column Flow, the
-           baseline of the paper's tables, and the strips in which a sampled motion repeats are added here.
-Command    visual-dynamics reproduce futures [--sprites FOLDER | --pairs FOLDER_OR_ZIP] [--model MODEL] [--samples ROWS]
-Cost       about a minute on two CPU cores for Shapes, two for Sprites (Flow reads 500 characters).
+Paper      the figures of results on Shapes, Exercise and PennAction: columns (a) to (e). The column Flow, the baseline
+           of the paper's tables, and the strips in which a sampled motion repeats are added here. Sprites have a figure
+           of their own: `reproduce futures-sprites`.
+Command    visual-dynamics reproduce futures [--pairs FOLDER_OR_ZIP] [--model MODEL] [--samples ROWS]
+Cost       about a minute on two CPU cores.
 
 Protocol: rows are chosen before anything is predicted. Shapes: the first test scenes with all three shapes in sight,
-at sub-pixel places. Sprites: characters of Reed's 100, drawn by the seed, a row an animation and the views in turn.
-Pairs: drawn by the seed from those that test.txt lists, or from all where there is no such list.
+at sub-pixel places. Pairs: drawn by the seed from those that test.txt lists, or from all where there is no such list.
 
-Flow takes its motions from 2,000 training scenes (Shapes; the paper's 20,000 are in `reproduce shapes`), from
-neighbouring frames of Reed's 500 characters, or from the pairs of train.txt. Without both lists there is no Flow: an
-input could be its own neighbour.
+Flow takes its motions from 2,000 training scenes (Shapes; the paper's 20,000 are in `reproduce shapes`) or from the
+pairs of train.txt. Without both lists there is no Flow: an input could be its own neighbour.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import io
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from torch import Tensor
 
 from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pair import AnyPairs
 from visual_dynamics.errors import UserError
@@ -43,15 +42,14 @@ from visual_dynamics.training.data import has_list, spread
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
 
-SUMMARY = "inputs, truths, reconstructions and sampled futures (figures of results on each data set)"
-ROWS, MAX_ROWS = 5, 50
+SUMMARY = "inputs, truths, reconstructions and sampled futures (figure of results on Shapes, or on given pairs)"
+ROWS, SMALL_ROWS, MAX_ROWS = 5, 2, 50
 SAMPLES = 3  # sampled futures a row
 STEPS = 6  # of an extrapolation
 ZOOM = 0.4  # side of the closer look, as a share of the frame's
-FLOW_SCENES = 2_000  # that Flow knows of Shapes
+FLOW_SCENES, SMALL_FLOW_SCENES = 2_000, 500  # that Flow knows of Shapes
 CANDIDATES = 20  # test scenes looked at for a row of Shapes; some two in five will do
 IN_SIGHT = 0.8  # share of every shape that is seen, before and after the motion
-TWINS = "80 of the 100 have a twin with another weapon among the 500 training characters."
 CREDIT = "Sprites by the Liberated Pixel Cup contributors (lpc.opengameart.org), CC-BY-SA 3.0 / GPL 3.0."
 
 
@@ -60,10 +58,10 @@ class Options:
     """What a reader may change."""
 
     model: str = "shapes"
-    sprites: Path | None = None  # the folder of Reed's characters, to show them
-    pairs: Path | None = None  # a folder or zip of N_im1 / N_im2 pairs, to show those
+    pairs: Path | None = None  # a folder or zip of N_im1 / N_im2 pairs, to show those instead of Shapes
     samples: int | None = None  # rows
     seed: int = 0
+    small: bool = False  # a quick look: fewer rows, and fewer scenes for Flow
 
 
 @dataclass(frozen=True)
@@ -81,26 +79,43 @@ class Inputs:
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """Every picture of every row, as base64 PNG."""
     started = time.monotonic()
-    count = options.samples or ROWS
-    if options.sprites and options.pairs:
-        raise UserError("the figure shows one data set: give --sprites or --pairs, not both")
-    if count > MAX_ROWS:
-        raise UserError(f"the figure has at most {MAX_ROWS} rows, not {count}")
+    count = rows_asked(options)
     model = load(options.model, str(device))
-    if options.sprites:
-        inputs = sprite_inputs(options.sprites, count, options.seed, model.size, tell)
-    elif options.pairs:
+    if options.pairs:
         inputs = listed_inputs(options.pairs, count, options.seed, model.size, tell)
     else:
-        inputs = shapes_inputs(count, options.seed, model.size)
+        known = SMALL_FLOW_SCENES if options.small else FLOW_SCENES
+        inputs = shapes_inputs(count, options.seed, model.size, known)
+    shown = show_all(model, inputs, options.seed, device, tell)
+    return {"experiment": "futures"} | shown | origin(options, model, started, device)
+
+
+class Sized(Protocol):
+    """Options that say how many rows there are."""
+
+    @property
+    def samples(self) -> int | None: ...
+
+    @property
+    def small(self) -> bool: ...
+
+
+def rows_asked(options: Sized) -> int:
+    count = options.samples or (SMALL_ROWS if options.small else ROWS)
+    if count > MAX_ROWS:
+        raise UserError(f"the figure has at most {MAX_ROWS} rows, not {count}")
+    return count
+
+
+def show_all(model: Model, inputs: Inputs, seed: int, device: torch.device, tell: Tell) -> dict[str, Any]:
+    """The rows, and where they come from."""
     flow = None if inputs.flow is None else FlowTransfer(inputs.flow.to(device))
     rows: list[dict[str, Any]] = []
     for frame, truth in zip(*inputs.pairs.batch(torch.arange(len(inputs.names))), strict=True):
-        seed = options.seed + len(rows)  # `sample --seed` gives the same futures
-        rows.append({"name": inputs.names[len(rows)], "seed": seed} | show(model, flow, frame, truth, seed))
+        own = seed + len(rows)  # `sample --seed` gives the same futures
+        rows.append({"name": inputs.names[len(rows)], "seed": own} | show(model, flow, frame, truth, own))
         tell("rows", len(rows) / len(inputs.names))
     return {
-        "experiment": "futures",
         "rows": rows,
         "protocol": {
             "source": inputs.source,
@@ -108,11 +123,14 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "size": model.size,
             "note": inputs.note,
         },
-    } | origin(options, model, started, device)
+    }
 
 
-def shapes_inputs(count: int, seed: int, size: int) -> Inputs:
-    """The first test scenes with all shapes in sight; then, should there be too few, the first of the others."""
+def shapes_inputs(count: int, seed: int, size: int, known: int) -> Inputs:
+    """The first test scenes with all shapes in sight; then, should there be too few, the first of the others.
+
+    `known`: training scenes that Flow knows.
+    """
     scenes = shapes.draw_scenes(CANDIDATES * count, seed, "test")
     areas = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])  # (N, 3): of circle, square, triangle
     small = 16  # pixels are averages: small masks tell an area as well as large ones
@@ -126,51 +144,9 @@ def shapes_inputs(count: int, seed: int, size: int) -> Inputs:
         shapes.scene_pairs(scenes.subset(chosen), "smooth", size),
         [f"test scene {place}" for place in chosen],
         "Shapes: the first generated test scenes with all shapes in sight, at sub-pixel places",
-        shapes.shapes_pairs(FLOW_SCENES, 0, "train", "smooth", size),
+        shapes.shapes_pairs(known, 0, "train", "smooth", size),
         "training scenes",
     )
-
-
-def sprite_inputs(folder: Path, count: int, seed: int, size: int, tell: Tell) -> Inputs:
-    """Characters drawn by the seed, no two alike; animations and views take turns, the moment is drawn."""
-    split = sprites.reed_split()
-
-    def read(numbers: sprites.Numbers, what: str) -> sprites.Characters:
-        return sprites.read_characters(folder, numbers, lambda done, of: tell(what, done / of))
-
-    test = read(split.test, "test characters")
-    who = spread(len(test), count, seed).numpy()
-    moments = sprite_moments(len(who), seed)
-    pairs = sprites.sprite_pairs(test.subset(who), size=max(64, size))
-    each = len(pairs) // len(who)
-    places = [row * each + frame - clip for row, (clip, frame) in enumerate(moments)]  # a clip has a pair less
-    names = []
-    for number, (clip, frame) in zip(test.numbers[who], moments, strict=True):
-        animation, view, frames = sprites.CLIPS[clip]
-        names.append(f"character {number}, {animation}, {view}, frame {frame - frames.start + 1}")
-    train = read(split.train, "training characters")
-    return Inputs(
-        pairs.subset(torch.tensor(places)).resized(size),
-        names,
-        f"Sprites: neighbouring frames of Reed's {len(test)} test characters",
-        sprites.sprite_pairs(train, size=max(64, size)).resized(size),
-        f"neighbouring frames of {len(train)} training characters",
-        f"{TWINS} {CREDIT}",
-    )
-
-
-def sprite_moments(count: int, seed: int) -> list[tuple[int, int]]:
-    """For each row the number of a clip and one of a character's 178 frames that has a next one in that clip."""
-    chance = torch.Generator().manual_seed(seed)
-    numbers = {(clip.animation, clip.view): number for number, clip in enumerate(sprites.CLIPS)}
-    animations, moments = list(sprites.ANIMATIONS), []
-    for row in range(count):
-        turn, place = divmod(row, len(animations))
-        view = sprites.VIEWS[(row + turn + seed) % len(sprites.VIEWS)]
-        number = numbers.get((animations[place], view), numbers["hurt", "down"])
-        frames = range(sprites.FRAMES)[sprites.CLIPS[number].frames]
-        moments.append((number, frames[int(torch.randint(len(frames) - 1, (), generator=chance))]))
-    return moments
 
 
 def listed_inputs(path: Path, count: int, seed: int, size: int, tell: Tell) -> Inputs:
@@ -238,3 +214,6 @@ def encoded(picture: Frames) -> str:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the two figures and their notes; returns the notes as Markdown."""
     return futures_pictures.draw(result, folder)
+
+
+headline = futures_pictures.headline

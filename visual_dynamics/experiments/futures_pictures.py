@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
+from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -29,11 +31,18 @@ class Group(NamedTuple):
 
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Both figures into `folder`; returns the notes as Markdown."""
-    write_atomically(folder / "futures.png", figure(futures(result["rows"])))
-    write_atomically(folder / "extrapolation.png", figure(extrapolations(result["rows"])))
+    name = result["experiment"]
+    write_atomically(folder / f"{name}.png", figure(futures(result["rows"])))
+    write_atomically(folder / f"{name.replace('futures', 'extrapolation')}.png", figure(extrapolations(result["rows"])))
     text = f"### Sampled futures\n\n{table(result['rows'])}\n\n{notes(result)}\n"
-    write_atomically(folder / "futures.md", text.encode())
+    write_atomically(folder / f"{name}.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    ours, copy = (fmean(row["errors"][name] for row in result["rows"]) for name in ("reconstruction", "copy"))
+    measure = f"squared error of the reconstruction, mean of {len(result['rows'])} rows"
+    return Headline(measure, "no numbers", f"{ours:.1f}", f"{copy:.1f} (copying the input)")
 
 
 def futures(rows: list[dict[str, Any]]) -> list[Group]:
@@ -97,11 +106,11 @@ def notes(result: dict[str, Any]) -> str:
     size, flow = protocol["size"], protocol["flow"]
     parts = [
         f"{protocol['source']}. "
-        "futures.png: (a) the input, (b) the true next frame, (c) our reconstruction (the pair encoded and decoded), "
+        "futures: (a) the input, (b) the true next frame, (c) our reconstruction (the pair encoded and decoded), "
         "(d) sampled next frames, z from training posteriors,",
         f"Flow a sample of flow transfer from {flow['pairs']:,} pairs ({flow['source']})," if flow else "",
         "(e) what lies in the pink frame, enlarged: the square with the most true motion.",
-        "extrapolation.png: the motion of sample 1, repeated.",
+        "extrapolation: the motion of sample 1, repeated.",
         "Rows were chosen before anything was predicted.",
         f"Errors: squared differences of colours in [0, 1], summed over {size}x{size}x3.",
         protocol["note"],

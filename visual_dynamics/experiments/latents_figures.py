@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -26,6 +27,13 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     text = "\n\n".join(parts) + "\n"
     write_atomically(folder / "latents.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    sets = result["sets"]
+    ours = " / ".join(f"{found['components']} (z of {found['latent']:,})" for found in sets.values())
+    paper = " / ".join(str(result["paper"]["components"][name]) for name in sets)
+    return Headline(f"dominating PCA components: {' / '.join(sets)}", f"{paper} (z of 3,200)", ours, "none")
 
 
 def table(result: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ PAPER = {
     "components_by_size": {"8": 3, "32": 3, "128": 3, "3200": 5},  # on Shapes
     "latent": 3200,
 }
-PAIRS = 1000
+PAIRS, SMALL_PAIRS = 1000, 100
 THRESHOLDS = (0.01, 0.03, statistics.NON_ZERO, 0.3)
 BATCH = {"cpu": 16, "cuda": 128}
 
@@ -60,12 +60,13 @@ class Options:
     sprites: Path | None = None  # the folder of Reed's characters, to measure the sprites' model as well
     samples: int | None = None  # pairs
     seed: int = 0
+    small: bool = False  # a quick look: fewer pairs
 
 
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """Statistics of the Shapes model, and of the sprites' where they are given."""
     started = time.monotonic()
-    count = options.samples or PAIRS
+    count = options.samples or (SMALL_PAIRS if options.small else PAIRS)
     model = load(options.model, str(device))
     pairs: AnyPairs = shapes.shapes_pairs(count, options.seed, "test", "smooth", model.size)
     sets = {"Shapes": measure(model, options.model, pairs, device, lambda share: tell("Shapes", share))}
@@ -136,3 +137,6 @@ def rounded(values: Tensor) -> list[float]:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the figure and the tables; returns the tables as Markdown."""
     return latents_figures.draw(result, folder)
+
+
+headline = latents_figures.headline

@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image
 
 from visual_dynamics.experiments.futures_pictures import PAPER, Group, figure
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -37,6 +38,15 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     text = f"### Learned layers\n\n{table(result)}\n\n{chosen(result)}\n\n{notes(result)}\n"
     write_atomically(folder / "layers.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    ours, floor = (
+        listed([cell["iou"] for cell in result["rows"][row]["visible"].values()], 2)
+        for row in ("best map", "best map, untrained")
+    )
+    measure = f"IoU of one map with what is seen of an object: {' / '.join(result['protocol']['objects'])}"
+    return Headline(measure, "no numbers", ours, f"{floor} (random weights)")
 
 
 def gallery(result: dict[str, Any], scale: int) -> list[bytes]:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 SUMMARY = "what the segments respond to, and their overlap with the objects (figure of learned layers)"
 KINDS = ("visible", "whole")
 LEARNED = ("best map", "read-out of one scale", "read-out of all scales")  # rows that depend on the weights
-CHOOSING = 200  # training scenes
+CHOOSING, SMALL_CHOOSING = 200, 16  # training scenes
+SMALL_IMAGES = 16  # test images of a quick look
 LEVELS = 100  # thresholds tried a map
 SEEN = 12 / 64**2  # share of the frame: an object of which less is seen does not count
 SHOWN = 4  # images in the figures
@@ -60,6 +61,7 @@ class Options:
     model: str = "shapes"
     samples: int | None = None  # test images
     seed: int = 0
+    small: bool = False  # a quick look: fewer scenes to choose on and to measure on
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     """Choose on training scenes, measure on test images, and take pictures of a few of them."""
     started = time.monotonic()
     model = load(options.model, str(device))
-    count = options.samples or shapes.TEST_PAIRS
-    choosing = world(CHOOSING, options.seed, "train", model.size)
+    count = options.samples or (SMALL_IMAGES if options.small else shapes.TEST_PAIRS)
+    choosing = world(SMALL_CHOOSING if options.small else CHOOSING, options.seed, "train", model.size)
     test = world(count, options.seed, "test", model.size)
     network = model.predictor.network
     bank, rows = measure(network, choosing, test, device, "trained", tell)
@@ -152,7 +154,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "pictures": pictures(bank, test.subset(shown, device), rows),
         "protocol": {
             "images": count,
-            "choosing": CHOOSING,
+            "choosing": len(choosing),
             "levels": LEVELS,
             "least_seen": SEEN,
             "size": model.size,
@@ -305,3 +307,6 @@ def both_regions(region: Tensor, mask: Tensor) -> str:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the galleries, the regions and the table; returns the table as Markdown."""
     return layers_figures.draw(result, folder)
+
+
+headline = layers_figures.headline

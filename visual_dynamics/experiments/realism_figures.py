@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -35,6 +36,17 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     )
     write_atomically(folder / "realism.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    """With the judges that learned from most."""
+    last = [_of_size(result, size, snapped=False)[-1]["rows"] for size in _sizes(result)]
+    ours, flow = (listed([100 * rows[name]["share"] for rows in last], 1) for name in ("ours", "Flow"))
+    paper = listed([result["paper"]["ours"][str(size)] for size in _sizes(result)], 1)
+    sizes = " / ".join(f"{size}x{size}" for size in _sizes(result))
+    return Headline(
+        f"% taken for real: {sizes}", f"{paper} (people)", f"{ours} (a judge)", f"{flow} (Flow), 50 is best"
+    )
 
 
 def table(result: dict[str, Any], snapped: bool = False) -> str:

@@ -54,6 +54,8 @@ TRAINING_INPUTS = (50, 200, 1000)
 SAMPLES = 1000  # inputs asked about
 JUDGES = 3  # for each method and setting
 STEPS = realism.STEPS
+SMALL_CHARACTERS = 50  # that Flow knows in a quick look, of 500
+SMALL_TRAINING_INPUTS, SMALL_SAMPLES, SMALL_JUDGES, SMALL_STEPS = (50,), 50, 1, 40
 FAMILY = 4  # characters 4n ... 4n + 3 share frames
 BATCH = {"cpu": 8, "cuda": 128}  # of the model
 PART = 250  # inputs between two reports of progress; Flow searches for so many at once
@@ -69,6 +71,7 @@ class Options:
     sprites: Path | None = None  # the folder of Reed's characters
     samples: int | None = None  # inputs asked about
     seed: int = 0
+    small: bool = False  # a quick look: fewer inputs, characters, judges and steps
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,11 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     model = load(options.model, str(device))
     if model.size != SIZE:
         raise UserError(f"{options.model} makes frames of {model.size} pixels; this is measured on {SIZE}")
-    train, test = read_split(options.sprites, tell)
-    inputs = draw_inputs(train, test, options.samples or SAMPLES, options.seed)
+    asked = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
+    counts = SMALL_TRAINING_INPUTS if options.small else TRAINING_INPUTS
+    judges, steps = (SMALL_JUDGES, SMALL_STEPS) if options.small else (JUDGES, STEPS)
+    train, test = read_split(options.sprites, tell, SMALL_CHARACTERS if options.small else None)
+    inputs = draw_inputs(train, test, max(counts), asked, options.seed)
     methods: dict[str, SampleEach] = {
         "Flow": FlowTransfer(train.to(device)).sample_each,
         "ours": posterior_sampler(model, device),
@@ -106,7 +112,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "settings": [
             {"snapped": snapped} | setting
             for snapped, made in ((False, futures), (True, snapped_futures(inputs, futures)))
-            for setting in judge_settings(inputs, made, options.seed, device, tell)
+            for setting in judge_settings(inputs, made, counts, judges, steps, options.seed, device, tell)
         ],
         "paper": PAPER,
         "protocol": {
@@ -116,8 +122,8 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "asked": len(inputs) - inputs.learned,
             "asked_unseen": int(inputs.unseen[inputs.learned :].sum()),
             "families_asked": len(inputs.families[inputs.learned :].unique()),
-            "judges": JUDGES,
-            "steps": STEPS,
+            "judges": judges,
+            "steps": steps,
         },
     } | origin(options, model, started, device)
 
@@ -130,30 +136,31 @@ class HeldOut:
     numbers: Tensor  # int64, of the characters
 
 
-def read_split(folder: Path, tell: Tell) -> tuple[IndexedPairs, HeldOut]:
-    """Reed's training pairs, 78,500 of 64x64 pixels (1.1 GB), and his test pairs, 15,700."""
+def read_split(folder: Path, tell: Tell, most: int | None = None) -> tuple[IndexedPairs, HeldOut]:
+    """Reed's training pairs, 78,500 of 64x64 pixels (1.1 GB) or those of the first `most` characters, and his test
+    pairs, 15,700."""
     split = sprites.reed_split()
 
     def read(numbers: sprites.Numbers, what: str) -> sprites.Characters:
         return sprites.read_characters(folder, numbers, lambda done, of: tell(what, done / of))
 
-    train = sprites.sprite_pairs(read(split.train, "training characters"), size=SIZE)
+    train = sprites.sprite_pairs(read(split.train[:most], "training characters"), size=SIZE)
     test = read(split.test, "test characters")
     return train, HeldOut(sprites.sprite_pairs(test, size=SIZE), torch.from_numpy(test.numbers))
 
 
-def draw_inputs(train: IndexedPairs, test: HeldOut, asked: int, seed: int) -> Inputs:
-    """Random inputs, `max(TRAINING_INPUTS)` of one half of the characters and `asked` of the other, if there are."""
+def draw_inputs(train: IndexedPairs, test: HeldOut, learned: int, asked: int, seed: int) -> Inputs:
+    """Random inputs, `learned` of one half of the characters and `asked` of the other, if there are."""
     each = len(test.pairs) // len(test.numbers)
     families = (test.numbers // FAMILY).repeat_interleave(each)  # (pairs,)
     learning = torch.isin(families, half_of_families(test.numbers, seed))
     chance = torch.Generator().manual_seed(seed)
     chosen = []
-    for side, count in ((learning, max(TRAINING_INPUTS)), (~learning, asked)):
+    for side, count in ((learning, learned), (~learning, asked)):
         places = side.nonzero()[:, 0]
         chosen.append(places[torch.randperm(len(places), generator=chance)[:count]])
-    if len(chosen[0]) < max(TRAINING_INPUTS) or not len(chosen[1]):
-        raise UserError(f"judges need {max(TRAINING_INPUTS)} inputs to learn from and some to be asked about")
+    if len(chosen[0]) < learned or not len(chosen[1]):
+        raise UserError(f"judges need {learned} inputs to learn from and some to be asked about")
     pairs, picked = test.pairs, torch.cat(chosen)
     frames = pairs.store[pairs.first[picked]]
     known = {_digest(frame) for frame in train.store}
@@ -211,19 +218,27 @@ def snapped_futures(inputs: Inputs, futures: dict[str, Tensor]) -> dict[str, Ten
 
 
 def judge_settings(
-    inputs: Inputs, futures: dict[str, Tensor], seed: int, device: torch.device, tell: Tell
+    inputs: Inputs,
+    futures: dict[str, Tensor],
+    counts: Sequence[int],
+    judges: int,
+    steps: int,
+    seed: int,
+    device: torch.device,
+    tell: Tell,
 ) -> list[dict[str, Any]]:
-    """Every size with every number of training inputs, in the order of the table."""
+    """Every size with every number of training inputs, `counts`, in the order of the table."""
     settings = []
     for size in SIZES:
         frames, real = (at_size(x, size, device) for x in (inputs.frames, inputs.real))
         synthetic = {name: at_size(x, size, device) for name, x in futures.items()}
-        for count in TRAINING_INPUTS:
+        for count in counts:
             answers = {
-                name: ask_judges(frames, real, made, inputs.learned, count, seed) for name, made in synthetic.items()
+                name: ask_judges(frames, real, made, inputs.learned, count, judges, steps, seed)
+                for name, made in synthetic.items()
             }
             settings.append({"size": size, "inputs": count} | summary(answers, inputs, seed))
-            tell("judges", len(settings) / (len(SIZES) * len(TRAINING_INPUTS)))
+            tell("judges", len(settings) / (len(SIZES) * len(counts)))
     return settings
 
 
@@ -232,17 +247,19 @@ def at_size(frames: Tensor, size: int, device: torch.device) -> Tensor:
     return (frames if size == SIZE else resize_frames(frames, size)).to(device).float() / 255
 
 
-def ask_judges(frames: Tensor, real: Tensor, synthetic: Tensor, learned: int, count: int, seed: int) -> Tensor:
-    """Which of JUDGES judges is fooled on which input asked about: bool (JUDGES, N - learned).
+def ask_judges(
+    frames: Tensor, real: Tensor, synthetic: Tensor, learned: int, count: int, judges: int, steps: int, seed: int
+) -> Tensor:
+    """Which judge is fooled on which input asked about: bool (judges, N - learned).
 
     A judge learns from `count` of the first `learned` inputs: of its own random order of them the first ones, for each
     method the same.
     """
     answers = []
-    for number in range(JUDGES):
+    for number in range(judges):
         own = seed * 100 + number
         order = torch.randperm(learned, generator=torch.Generator().manual_seed(own))[:count].to(frames.device)
-        judge = realism.train_judge(frames[order], real[order], synthetic[order], own, STEPS)
+        judge = realism.train_judge(frames[order], real[order], synthetic[order], own, steps)
         answers.append(realism.fooled(judge, frames[learned:], real[learned:], synthetic[learned:], own))
     return torch.stack(answers)
 
@@ -263,3 +280,6 @@ def summary(answers: dict[str, Tensor], inputs: Inputs, seed: int) -> dict[str, 
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the figure and the tables; returns the tables as Markdown."""
     return realism_figures.draw(result, folder)
+
+
+headline = realism_figures.headline

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from visual_dynamics.evaluation import motion_distribution as motion
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -19,8 +20,8 @@ TITLES = {
     "circles_triangles": "Circles-Triangles",
 }
 SETS = {
-    "generated": "500 generated test images",
-    "whole_pixels": "500 generated test images, drawn at whole pixels",
+    "generated": "generated test images",
+    "whole_pixels": "generated test images, drawn at whole pixels",
     "authors": "the authors' pairs",
 }
 MODELS = {"generated": "weights", "whole_pixels": "integer_weights", "authors": "integer_weights"}
@@ -31,6 +32,13 @@ def histograms(displacements: Tensor) -> dict[str, list[list[float]]]:
     found = {name: motion.histogram(displacements[:, index]) for index, name in enumerate(motion.SHAPES)}
     found["circles_triangles"] = motion.joint_histogram(displacements)
     return {name: np.round(values.numpy(), 7).tolist() for name, values in found.items()}
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    rows = result["sets"]["generated"]["rows"]
+    ours, floor = (listed([rows[name][column] for column in result["columns"]], 2) for name in ("ours", "floor"))
+    names = " / ".join(TITLES[column].lower() for column in result["columns"])
+    return Headline(f"KL of motions, nats: {names}", listed(result["paper"]["ours"], 2), ours, floor)
 
 
 def table(result: dict[str, Any], name: str) -> str:
@@ -56,8 +64,9 @@ def notes(result: dict[str, Any], name: str) -> str:
     """What a reader must know to use the numbers."""
     measured, protocol = result["sets"][name], result["protocol"]
     found = measured["correlations"]["ours"]
+    images = "" if name == "authors" else f"{protocol['images']} "
     return (
-        f"{measured['samples']:,} samples on {SETS[name]}; {protocol['bins']}x{protocol['bins']} bins on "
+        f"{measured['samples']:,} samples on {images}{SETS[name]}; {protocol['bins']}x{protocol['bins']} bins on "
         f"[-{protocol['range']:g}, {protocol['range']:g}] px at {protocol['size']}x{protocol['size']}; "
         f"zero-bin epsilon {protocol['epsilon']:g}; {protocol['meter']}. "
         f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "

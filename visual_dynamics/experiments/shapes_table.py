@@ -53,6 +53,9 @@ PAPER = {
 COLUMNS = (*motion.SHAPES, "circles_triangles")
 IMAGES = shapes.TEST_PAIRS
 SAMPLES = 50_000
+ANALOGIES = 200
+SMALL_IMAGES, SMALL_SAMPLES, SMALL_FLOW_SCENES, SMALL_ANALOGIES = 50, 250, 1_000, 20
+SMALL_TRUTH = 500  # of the authors' pairs
 SIZE = 64
 GROUP = 1000  # futures measured at once
 
@@ -67,6 +70,7 @@ class Options:
     pairs: Path | None = None  # the authors' pairs
     samples: int | None = None
     seed: int = 0
+    small: bool = False  # a quick look: fewer images, samples and pairs, also for Flow
 
 
 @dataclass(frozen=True)
@@ -83,26 +87,32 @@ class Images:
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """Measure every row on generated images in both drawings, and on the authors' where they are given."""
     started = time.monotonic()
-    samples = options.samples or SAMPLES
+    samples = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
+    most = SMALL_IMAGES if options.small else IMAGES
+    scenes = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else shapes.TRAIN_PAIRS, seed=0, split="train")
     model, autoencoder, integer_model = (
         load_on(name, device) for name in (options.model, options.autoencoder, options.integer_model)
     )
-    smooth = samplers("smooth", model, {"AE": autoencoder}, device)
-    whole = samplers("integer", integer_model, {"AE (trained on sub-pixel places)": autoencoder}, device)
+    smooth = samplers(scenes, "smooth", model, {"AE": autoencoder}, device)
+    whole = samplers(scenes, "integer", integer_model, {"AE (trained on sub-pixel places)": autoencoder}, device)
     sets = {
-        "generated": measure_generated(smooth, "smooth", samples, options.seed, device, tell),
-        "whole_pixels": measure_generated(whole, "integer", samples, options.seed, device, tell),
+        "generated": measure_generated(smooth, "smooth", most, samples, options.seed, device, tell),
+        "whole_pixels": measure_generated(whole, "integer", most, samples, options.seed, device, tell),
     }
     if options.pairs:
-        sets["authors"] = measure_authors(whole, options.pairs, samples, options.seed, device, tell)
+        sets["authors"] = measure_authors(
+            whole, options.pairs, SMALL_TRUTH if options.small else None, most, samples, options.seed, device, tell
+        )
     return {
         "experiment": "shapes",
         "sets": sets,
-        "analogies": measure_analogies(model, "smooth", options.seed, min(200, samples)),
+        "analogies": measure_analogies(
+            model, "smooth", options.seed, min(SMALL_ANALOGIES if options.small else ANALOGIES, samples)
+        ),
         "paper": PAPER,
         "columns": COLUMNS,
         "protocol": {
-            "images": IMAGES,
+            "images": most,
             "samples": samples,
             "size": SIZE,
             "bins": motion.BINS,
@@ -116,10 +126,13 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
 
 
 def samplers(
-    rendering: shapes.Rendering, model: Model, autoencoders: dict[str, Model], device: torch.device
+    scenes: shapes.Scenes,
+    rendering: shapes.Rendering,
+    model: Model,
+    autoencoders: dict[str, Model],
+    device: torch.device,
 ) -> dict[str, FutureSampler]:
-    """The methods of the table by the names of their rows, for one drawing."""
-    scenes = shapes.draw_scenes(shapes.TRAIN_PAIRS, seed=0, split="train")
+    """The methods of the table by the names of their rows, for one drawing. `scenes`: those that Flow knows."""
     return {
         "copy": Copy(),
         "Flow": FlowTransfer(shapes.scene_pairs(scenes, rendering, SIZE, device)),
@@ -144,13 +157,14 @@ def posterior_sampler(model: Model) -> ModelSampler:
 def measure_generated(
     rows: dict[str, FutureSampler],
     rendering: shapes.Rendering,
+    most: int,
     samples: int,
     seed: int,
     device: torch.device,
     tell: Tell,
 ) -> dict[str, Any]:
-    """Rows on the generated test images, against true futures of the same images."""
-    count = min(IMAGES, samples)
+    """Rows on `most` generated test images, against true futures of the same images."""
+    count = min(most, samples)
     scenes = shapes.draw_scenes(count, seed, "test")
     frames = shapes.images(scenes, rendering=rendering, size=SIZE)
     masks = shapes.visible_masks(scenes, rendering=rendering, size=SIZE)
@@ -191,10 +205,19 @@ def measure_row(sampler: FutureSampler, images: Images, each: int, seed: int, na
 
 
 def measure_authors(
-    rows: dict[str, FutureSampler], path: Path, samples: int, seed: int, device: torch.device, tell: Tell
+    rows: dict[str, FutureSampler],
+    path: Path,
+    truths: int | None,
+    most: int,
+    samples: int,
+    seed: int,
+    device: torch.device,
+    tell: Tell,
 ) -> dict[str, Any]:
-    """Rows on the authors' own images; truth is what their next frames show, one future an image."""
+    """Rows on the authors' own images; truth is what their next frames show, one future an image, of all or the first
+    `truths` pairs."""
     pairs = read_pairs(path)
+    pairs = pairs.subset(torch.arange(len(pairs))[:truths])
     masks = resize_masks(segment_shapes(pairs.frames.to(device)), SIZE)
     small = pairs.resized(SIZE)
     every = torch.arange(len(small))
@@ -204,7 +227,7 @@ def measure_authors(
             for part, mask in ((small.batch(chunk), masks[chunk]) for chunk in every.split(GROUP))
         ]
     )
-    count = min(IMAGES, samples, len(small))
+    count = min(most, samples, len(small))
     images = Images(small.batch(every[:count]).frame.to(device), masks[:count].to(device))
     each = max(1, samples // count)
     measured = {
@@ -256,3 +279,6 @@ def summary(truth: Tensor, second: Tensor | None, measured: dict[str, Tensor], s
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the plot and the table; returns the table as Markdown."""
     return shapes_figures.draw(result, folder)
+
+
+headline = shapes_figures.headline

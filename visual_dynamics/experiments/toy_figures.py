@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -25,6 +26,11 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     text = f"### The toy world of circles and squares\n\n{table(result)}\n\n{notes(result)}\n"
     write_atomically(folder / "toy.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    ours, floor = (listed([result["kl"][name][o] for o in COLOURS], 3) for name in ("conditional", "floor"))
+    return Headline("KL of motions, nats: circle / square", "no numbers", ours, floor)
 
 
 def table(result: dict[str, Any]) -> str:

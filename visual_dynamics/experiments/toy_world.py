@@ -43,7 +43,7 @@ OBJECTS = ("circle", "square")
 # deviations, as its letter says. As variances they would make the narrow direction 0.45; the models come out in the
 # same order.
 DEVIATIONS = ((0.2, 1.0), (1.0, 0.2))
-SAMPLES = 160_000  # training pairs
+SAMPLES, SMALL_SAMPLES = 160_000, 10_000  # training pairs
 DRAWN = 160_000  # motions of each object in each histogram
 BINS = 61  # a side
 RANGE = 3.0  # the histograms cover [-RANGE, RANGE]^2
@@ -63,6 +63,7 @@ class Options:
 
     samples: int | None = None  # training pairs
     seed: int = 0
+    small: bool = False  # a quick look: fewer training pairs, and so fewer steps
 
 
 class Deterministic(nn.Module):
@@ -118,7 +119,7 @@ def noise_like(values: Tensor, chance: torch.Generator) -> Tensor:
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """Train the three models on the same pairs and compare the motions they predict with the true ones."""
     started = time.monotonic()
-    samples = options.samples or SAMPLES
+    samples = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
     steps = min(STEPS, max(1, samples // SAMPLES_A_STEP))
     chance = torch.Generator().manual_seed(options.seed)
     kinds = torch.randint(len(OBJECTS), (samples,), generator=chance)
@@ -224,3 +225,6 @@ def histogram(motions: Tensor) -> Tensor:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the plot and the table; returns the table as Markdown."""
     return toy_figures.draw(result, folder)
+
+
+headline = toy_figures.headline

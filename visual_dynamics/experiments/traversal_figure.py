@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
+from visual_dynamics.applications import traversal
 from visual_dynamics.applications.traversal import Usage, moved, path, traverse, usage
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.errors import UserError
@@ -39,13 +40,12 @@ if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
 
 SUMMARY = "what the strongest dimensions of z move, each varied alone (figure of the meaning of z)"
-IMAGES = 20  # that pixels are measured on
+IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on
 SHOWN = 3  # of them in the figure
 STRONGEST = 5
-END, VALUES = 3.0, 9  # the path of a dimension: from -END to END, in so many values
+VALUES = traversal.VALUES  # on the path of a dimension
 TARGET = 20.0  # ratio
 MEASURED = 32  # active dimensions at most, and as many inactive ones
-POSTERIORS = 2_000  # that dimensions are ranked by
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Options:
     sprites: Path | None = None  # the folder of Reed's characters, to show the sprites' model as well
     samples: int | None = None  # images
     seed: int = 0
+    small: bool = False  # a quick look: fewer images
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Images:
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """The Shapes model, and the sprites' where they are given."""
     started = time.monotonic()
-    count = options.samples or IMAGES
+    count = options.samples or (SMALL_IMAGES if options.small else IMAGES)
     model = ranked_model(options.model, device)
     other = ranked_model(options.sprites_model, device) if options.sprites else None
     images = shapes_images(count, options.seed, model.size)
@@ -118,13 +119,13 @@ def sprite_images(folder: Path, count: int, seed: int, size: int) -> Images:
 
 
 def path_values() -> Tensor:
-    return torch.linspace(-END, END, VALUES)
+    return traversal.path_values(VALUES)
 
 
 def measure(model: Model, name: str, images: Images, tell: Any) -> dict[str, Any]:
     """What the dimensions of a model move, and pictures of the strongest and of one inactive."""
     stored = model.weights.posteriors
-    posterior = stored.posterior(torch.arange(min(POSTERIORS, len(stored))))
+    posterior = stored.posterior(torch.arange(min(traversal.POSTERIORS, len(stored))))
     used = usage(posterior)
     strongest, inactive = used.active[:STRONGEST], used.inactive[:MEASURED]
     rows = vary(model, used, used.active[:MEASURED] + inactive, images, tell)
@@ -185,3 +186,6 @@ def sheets(model: Model, used: Usage, dimensions: list[int], images: Images) -> 
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Write filmstrips, animations and tables; returns the tables as Markdown."""
     return traversal_pictures.draw(result, folder)
+
+
+headline = traversal_pictures.headline

@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.experiments.futures_pictures import INK, PAPER, SMALL_TEXT, Group, figure
+from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
@@ -34,6 +35,12 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     text = "\n\n".join([*parts, notes(result)]) + "\n"
     write_atomically(folder / "traversal.md", text.encode())
     return text
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    measure = f"pixels moved, strongest dimensions over inactive ones: {' / '.join(result['sets'])}"
+    ours = listed([found["ratio"] for found in result["sets"].values()], 1)
+    return Headline(measure, "no numbers", ours, f"{result['protocol']['target']:g} (target, at least)")
 
 
 def filmstrip(found: dict[str, Any], sheets: list[Sheet], values: list[float]) -> list[Group]:

@@ -66,7 +66,7 @@ def program(
     """From one image, many plausible next frames."""
 
 
-MAX_FUTURES, MAX_STEPS = 1_000, 1_000  # that people may look at; the Python API draws more
+MAX_FUTURES, MAX_STEPS, MAX_DIMENSIONS = 1_000, 1_000, 100  # that people may look at; the Python API draws more
 
 ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
 SourceOption = Annotated[
@@ -160,6 +160,35 @@ def extrapolate(
 
 
 @app.command()
+def traverse(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_DIMENSIONS, help="Number of dimensions.")] = 5,
+    out: OutOption = OUT / "traverse",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Vary the dimensions of z that carry motion, each alone, the strongest first."""
+    from visual_dynamics.interfaces.results import ResultFolder, check_area
+
+    with ResultFolder(out, overwrite) as folder, _busy("varying z"):
+        loaded = _load(model, device)
+        found = loaded.traverse(image, count)
+        values = found[0].values
+        check_area(len(found) * len(values), loaded.size, scale)
+        folder.write_picture("input.png", loaded.picture(image))
+        for place, strip in enumerate(found, 1):
+            stem = f"dimension_{place:02d}_z{strip.dimension}"
+            folder.write_grid(f"{stem}.png", strip.frames, [f"{value:g}" for value in values], scale, len(values))
+            there_and_back = [*strip.frames, *strip.frames[-2:0:-1]]
+            folder.write_clips(stem, there_and_back, scale, [kind.value for kind in clip], fps=8)
+    strongest = ", ".join(f"{strip.dimension} ({strip.nats:.1f} nats)" for strip in found)
+    typer.echo(f"{counted(len(found), 'dimension')} of z on {image} in {out}, the strongest first: {strongest}")
+
+
+@app.command()
 def demo(
     model: ModelOption = MODEL,
     seed: SeedOption = 0,
@@ -183,7 +212,7 @@ app.command()(train_command.train)
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The table or figure; see --list.")] = "",
+    name: Annotated[str, typer.Argument(help="The table or figure, see --list; or all.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
     model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
     out: OutOption = OUT / "reproduce",
@@ -194,9 +223,10 @@ def reproduce(
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Measure a table of the paper again, and draw it."""
+    """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
     from visual_dynamics.experiments import EXPERIMENTS
     from visual_dynamics.interfaces.reproduction import run_experiment
 
@@ -205,8 +235,38 @@ def reproduce(
             typer.echo(f"{known:13} {experiment.SUMMARY}")
         return
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
-    given |= {"sprites_model": sprites_model, "integer_model": integer_model, "pairs": pairs, "seed": seed}
+    given |= {
+        "sprites_model": sprites_model,
+        "integer_model": integer_model,
+        "pairs": pairs,
+        "seed": seed,
+        "small": small or None,
+    }
+    if name == "all":
+        from visual_dynamics.interfaces.reproduce_all import run_all
+
+        whole = run_all(given, out, find_device(device), typer.echo)
+        typer.echo(f"open {out / 'index.html'} in a browser")
+        if not whole:
+            raise typer.Exit(1)
+        return
     typer.echo(run_experiment(name, given, out, find_device(device)))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Where `reproduce` left its results.")] = OUT / "reproduce",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page, .html or .md.", show_default="FOLDER/index.html")
+    ] = None,
+) -> None:
+    """Every table and figure of the paper beside the results of a folder, as a page."""
+    from visual_dynamics.interfaces.report import PAGE, write_report
+
+    page = out or folder / PAGE
+    with _busy("drawing"):
+        write_report(folder, page)
+    typer.echo(f"open {page}")
 
 
 @app.command()

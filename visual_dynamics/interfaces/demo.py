@@ -31,7 +31,7 @@ PLAIN_MOTION = 4.0  # pixels at 128 that every shape moves at least: less is har
 PAIR_FPS, CLIP_FPS = 1.5, 4.0
 FILE_SCALE = 3  # of animations, which may be opened without the page
 GREY = (150, 150, 150)  # between the frames of a sheet, on light pages and dark ones
-TEMPLATE = Path(__file__).with_name("demo.html")
+TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("demo.html", "page.css"))
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ def _page(model: Model, seed: int, exhibits: Sequence[Exhibit]) -> str:
     option = f"--model {name or 'WEIGHTS.safetensors'}"
     numbered = list(enumerate(exhibits, 1))
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        style=STYLE.read_text(encoding="utf-8"),
         futures="\n".join(_futures(number, seed, option) for number, _ in numbered),
         reconstructions="\n".join(_reconstruction(number, exhibit) for number, exhibit in numbered),
         analogies="\n".join(_analogy(number, exhibit) for number, exhibit in numbered),

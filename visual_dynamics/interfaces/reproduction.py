@@ -16,6 +16,7 @@ from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, Experiment
 from visual_dynamics.files import check_folder, write_atomically
+from visual_dynamics.interfaces.report import SMALL
 from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
@@ -38,6 +39,9 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
     if "sprites_model" in chosen and "sprites" not in chosen:
         raise UserError("--sprites-model needs --sprites, the folder of the sprites to measure it on")
     options = experiment.Options(**chosen)
+    small = bool(chosen.get("small"))
+    if small and _holds_full_result(folder / f"{name}.json"):
+        raise UserError(f"{folder} holds a full result of {name}: give another folder with --out for a small one")
     _check(experiment, options, folder, None if name in ANY_SIZE else SIZE)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -49,8 +53,23 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
             bar.update(tasks[what], completed=share)  # type: ignore[arg-type]
 
         result = experiment.compute(options, device, tell)
+    if small:
+        result["small"] = True
     write_atomically(folder / f"{name}.json", json.dumps(without_nan(result), allow_nan=False).encode() + b"\n")
-    return experiment.draw(result, folder)
+    text = experiment.draw(result, folder)
+    if small:
+        text = f"{SMALL}\n\n{text}"
+        write_atomically(folder / f"{name}.md", text.encode())
+    return text
+
+
+def _holds_full_result(path: Path) -> bool:
+    try:
+        return not json.loads(path.read_bytes()).get("small")
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, AttributeError):  # whatever it is, it is not ours to replace
+        return True
 
 
 def without_nan(value: Any) -> Any:

@@ -60,9 +60,16 @@ class ResultFolder:
         for number, picture in enumerate(pictures):
             self.write_picture(f"{stem}_{number:03d}.png", picture)
 
-    def write_grid(self, name: str, pictures: Sequence[Frames], labels: Sequence[str], scale: int) -> None:
+    def write_grid(
+        self,
+        name: str,
+        pictures: Sequence[Frames] | Frames,
+        labels: Sequence[str],
+        scale: int,
+        columns: int | None = None,
+    ) -> None:
         check_area(len(pictures), max(pictures[0].shape[:2]), scale)
-        columns = _columns(len(pictures), GRID_COLUMNS)
+        columns = columns or _columns(len(pictures), GRID_COLUMNS)
         self.write_picture(name, picture_grid(pictures, columns, scale, background=GREY, labels=labels))
 
     def write_clips(

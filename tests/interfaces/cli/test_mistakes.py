@@ -141,6 +141,14 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         ("analogy picture.png after.png picture.png --out .", "is not empty"),
         ("demo --out .", "is not empty"),
         ("demo --seed -1 --out new", "--seed"),
+        ("traverse", "Missing argument 'IMAGE'; see visual-dynamics traverse --help"),
+        ("traverse picture.png -n 0", "'-n'"),
+        ("traverse picture.png --out .", "is not empty"),
+        ("traverse nowhere.png --out new", "there is no such file"),
+        ("traverse picture.png --scale 16 --device warp", "cannot use device 'warp'"),
+        ("report nowhere", "no such folder: nowhere"),
+        ("report . --out page.txt", "written as .md or .html, not page.txt"),
+        ("reproduce all", "reproduce all has no option --model"),
         ("reproduce poems", "no experiment 'poems'; there are toy, shapes"),
         ("reproduce shapes --sprites .", "has no option --sprites; it has --model, --autoencoder, --integer-model, "),
         ("reproduce toy --seed 1", "has no option --model; it has --samples, --seed"),
@@ -158,7 +166,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
 )
 def test_mistakes(refused: Refused, tiny: list[str], arguments: str, words: str) -> None:
     words_given = arguments.split()
-    model = tiny if words_given[0] in ("sample", "analogy", "extrapolate", "demo", "reproduce") else []
+    model = tiny if words_given[0] in ("sample", "analogy", "extrapolate", "traverse", "demo", "reproduce") else []
     assert words in refused(*words_given[:1], *model, *words_given[1:])
 
 

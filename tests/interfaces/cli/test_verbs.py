@@ -14,6 +14,7 @@ from PIL import Image
 from tests.interfaces.cli.conftest import (
     ROOT,
     Answer,
+    Refused,
     Run,
     names,
     picture,
@@ -87,6 +88,23 @@ def test_sprites_keep_their_size_and_alpha(run: Run, tiny_weights_file: Path) ->
         assert picture(path).shape == (12, 10, 4), path
     for path in ("futures/input.png", "clip/frame_000.png"):
         np.testing.assert_array_equal(picture(path), frame)
+
+
+def test_traverse(run: Run, tiny: list[str]) -> None:
+    answer = run("traverse", "picture.png", *tiny, "-n", 2, "--clip", "gif", "--clip", "webp", "--out", "strips")
+    used = load(tiny[1]).traverse("picture.png", 2)
+    stems = [f"dimension_{place:02d}_z{strip.dimension}" for place, strip in enumerate(used, 1)]
+    assert answer.code == 0 and "2 dimensions of z on picture.png in strips, the strongest first: " in answer.out
+    assert names("strips") == sorted(["input.png", *(f"{s}.{kind}" for s in stems for kind in ("png", "gif", "webp"))])
+    assert picture(f"strips/{stems[0]}.png").shape == (4 + 33 + 16 + 4, 4 + 9 * (48 + 4), 3)
+    with Image.open(f"strips/{stems[0]}.gif") as clip:
+        assert clip.n_frames == 16 and clip.size == (48, 33)  # there and back
+
+
+def test_traverse_needs_posteriors(refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:
+    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    told = refused("traverse", "picture.png", "--model", tmp_path / "light.safetensors", "--out", "new")
+    assert "holds no training posteriors" in told
 
 
 def test_every_kind_of_clip_can_be_read_back(run: Run, tiny: list[str]) -> None:
@@ -164,7 +182,7 @@ def test_reproduce_lists_what_it_can(run: Run) -> None:
 def test_help_and_version(run: Run) -> None:
     top = run("--help")
     assert top.code == 0 and run() == top
-    for verb in ("sample", "analogy", "extrapolate", "demo", "train", "reproduce", "models"):
+    for verb in ("sample", "analogy", "extrapolate", "traverse", "demo", "train", "reproduce", "report", "models"):
         assert f"  {verb} " in top.out
         answer = run(verb, "--help")
         assert answer.code == 0 and f"visual-dynamics {verb}" in answer.out and answer.err == ""
