@@ -26,7 +26,8 @@ STAGES = (FLAT, 0.1, 0.2, 0.4)  # differences from a region's colour at which pi
 FAR = 0.3  # distance of two colours from which on a miss costs 1; below, the squared distance over FAR^2
 HIDDEN = 0.4  # price of a pixel that the displacement puts under another segment or outside the frame
 RING = 3  # pixels of ground around a segment that are matched, too: they say where it ends
-EXPLAINED = 0.15  # of what random displacements cost more than the best ones: a region that another's motion costs less
+EXPLAINED = 0.15  # a motion explains a region where it costs so little more than the best one (random motions: 1) ...
+ALIKE = 0.4  # ... and so little where the region has the very colour of what moves; on Shapes others start at 0.5
 UNSURE = 2.0  # pixels of misses: displacements that cost no more than that above the best one are as good ...
 ANYWHERE = 3  # ... and where they lie further apart than so many pixels, the motion was not measured
 LEAST = 8  # pixels of the smallest segment
@@ -49,9 +50,9 @@ def motion_segments(frame: Tensor, futures: Tensor, reach: int = REACH) -> Motio
         shapes = f"{tuple(frame.shape)} and {tuple(futures.shape)}"
         raise ValueError(f"a frame is (3, H, W) and its futures are (N, 3, H, W), not {shapes}")
     frame, futures = frame.detach().float().cpu(), futures.detach().float().cpu()
-    masks = join_regions(frame, futures, flat_regions(frame), reach)
+    masks, still = join_regions(frame, futures, flat_regions(frame), reach)
     while True:
-        surfaces = cost_surfaces(frame, masks, futures, reach)
+        surfaces = cost_surfaces(frame, masks, still, futures, reach)
         joined = _join_explained(frame, masks, surfaces)
         if len(joined) == len(masks):
             break
@@ -142,13 +143,14 @@ def near(mask: Tensor) -> Tensor:
     return F.max_pool2d(mask.float()[None], 2 * RING + 1, 1, RING)[0] > 0
 
 
-def cost_surfaces(frame: Tensor, masks: Tensor, futures: Tensor, reach: int) -> list[Tensor]:
-    """The cost surfaces (N, D, D) of segments (K, H, W), which may hide each other."""
-    rings = [near(mask) & ~masks.any(0) for mask in masks]
+def cost_surfaces(frame: Tensor, masks: Tensor, still: Tensor, futures: Tensor, reach: int) -> list[Tensor]:
+    """The cost surfaces (N, D, D) of segments (K, H, W), which may hide each other; `still` (H, W) may hide any."""
+    rings = [near(mask) & ~masks.any(0) & ~still for mask in masks]
     alone = [cost_surface(frame, mask, ground, futures, None, reach) for mask, ground in zip(masks, rings, strict=True)]
-    places = [lowest(surface) for surface in alone]
+    parts = [*masks, still]
+    places = [*(lowest(surface) for surface in alone), torch.zeros(len(futures), 2)]
     return [  # again, now that it is known where the others went, and what they may cover
-        cost_surface(frame, masks[k], rings[k], futures, covered_by_others(frame, masks, places, futures, k), reach)
+        cost_surface(frame, masks[k], rings[k], futures, covered_by_others(frame, parts, places, futures, k), reach)
         for k in range(len(masks))
     ]
 
@@ -220,7 +222,7 @@ def sure(surface: Tensor) -> Tensor:
     return torch.stack(close).all(0)
 
 
-def covered_by_others(frame: Tensor, masks: Tensor, motions: list[Tensor], futures: Tensor, k: int) -> Tensor:
+def covered_by_others(frame: Tensor, masks: list[Tensor], motions: list[Tensor], futures: Tensor, k: int) -> Tensor:
     """bool (N, H, W): pixels of the futures that show another segment than k, each moved by its motions (N, 2)."""
     covered = torch.zeros(len(futures), *frame.shape[1:], dtype=torch.bool)
     for other in range(len(masks)):
@@ -236,13 +238,13 @@ def covered_by_others(frame: Tensor, masks: Tensor, motions: list[Tensor], futur
 # --- segments: regions that share a fate ---
 
 
-def join_regions(frame: Tensor, futures: Tensor, labels: Tensor, reach: int) -> Tensor:
-    """Masks (K, H, W) of the segments that regions (H, W) make, the largest first.
+def join_regions(frame: Tensor, futures: Tensor, labels: Tensor, reach: int) -> tuple[Tensor, Tensor]:
+    """Masks (K, H, W) of the segments that regions (H, W) make, the largest first, and what stays but for the ground.
 
     Regions of one colour are tried as one: what is drawn over a thing cuts it into pieces too small to be measured.
     Those that the common motion does not explain go apart. Groups then come in the order of their size. One that the
     motion of a segment it touches explains joins it. Another begins a segment of its own if its motion can be measured
-    in at least half of the futures; else it stays with the ground, whose motion is none.
+    in at least half of the futures; else it is taken to stay, as the ground does: still things may lie over others.
     """
     regions = torch.stack([labels == number for number in range(int(labels.max()) + 1)])  # (R, H, W)
     alike = _one_colour(_colours(frame, regions))  # (R, R)
@@ -271,7 +273,8 @@ def join_regions(frame: Tensor, futures: Tensor, labels: Tensor, reach: int) -> 
         else:
             segments[0] = segments[0] | mask
     moving = sorted(segments[1:], key=lambda mask: -int(mask.sum()))
-    return torch.stack(moving) if moving else torch.zeros(0, *labels.shape, dtype=torch.bool)
+    masks = torch.stack(moving) if moving else torch.zeros(0, *labels.shape, dtype=torch.bool)
+    return masks, segments[0] & ~ground
 
 
 def _colours(frame: Tensor, masks: Tensor) -> Tensor:
@@ -291,7 +294,7 @@ def _common_fates(surfaces: dict[int, Tensor], alike: Tensor) -> list[list[int]]
     while left:
         group = [number for number in left if alike[left[0], number]]
         motion = lowest(sum((surfaces[number] for number in group), torch.zeros(())))
-        kept = [number for number in group if unexplained(surfaces[number], motion) <= EXPLAINED]
+        kept = [number for number in group if unexplained(surfaces[number], motion) <= ALIKE]
         group = kept if left[0] in kept else left[:1]  # no common motion: the largest alone
         groups.append(group)
         left = [number for number in left if number not in group]
@@ -308,12 +311,15 @@ def _join_explained(frame: Tensor, masks: Tensor, surfaces: list[Tensor]) -> Ten
     for small in reversed(range(len(masks))):
         around = near(masks[small])
         fits = [
-            (unexplained(surfaces[small], lowest(surfaces[large])), large)
+            (
+                unexplained(surfaces[small], lowest(surfaces[large])) / (ALIKE if alike[small, large] else EXPLAINED),
+                large,
+            )
             for large in range(small)
             if alike[small, large] or (around & masks[large]).any()
         ]
-        least, large = min(fits, default=(1.0, 0))
-        if least <= EXPLAINED:
+        least, large = min(fits, default=(2.0, 0))
+        if least <= 1:
             together = [masks[k] | masks[small] if k == large else masks[k] for k in range(len(masks)) if k != small]
             return torch.stack(sorted(together, key=lambda mask: -int(mask.sum())))
     return masks
