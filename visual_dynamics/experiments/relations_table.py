@@ -3,8 +3,8 @@
 Paper      not in it; its conclusion hopes for "inferring objects' higher-order relationships by examining correlations
            in their motion distributions".
 Command    visual-dynamics reproduce relations [--model MODEL] [--samples TEST_IMAGES]
-Cost       about six minutes on one CPU core.
-To reach   the edge circle-triangle in at least 95 % of the images in which both are visible, a false edge
+Cost       about seven minutes on one idle CPU core.
+Target     the edge circle-triangle in at least 95 % of the images in which both are visible, a false edge
            (circle-square or square-triangle) in at most 5 % of all images.
 
 Protocol: 200 generated test images of Shapes, 64 futures each, z from the training posteriors. Segments, motions and
