@@ -24,6 +24,7 @@ from visual_dynamics.experiments import (
     latents_table,
     layers_table,
     realism_table,
+    relations_table,
     shapes_table,
     toy_world,
     traversal_figure,
@@ -53,4 +54,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "traversal": traversal_figure,  # type: ignore[dict-item]
     "layers": layers_table,  # type: ignore[dict-item]
     "disocclusion": disocclusion_table,  # type: ignore[dict-item]
+    "relations": relations_table,  # type: ignore[dict-item]
 }

@@ -1,0 +1,107 @@
+"""The relations experiment in small: how graphs are scored by the true masks, and figures from the JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from visual_dynamics.applications.relations import Relations
+from visual_dynamics.evaluation.dependence import Couple
+from visual_dynamics.experiments import relations_table
+from visual_dynamics.experiments.relations_table import Options, angles, names_of, score, shuffled_couples, summary
+
+DIAGONAL = 0.5**0.5
+
+
+def bands(*rows: tuple[int, int]) -> torch.Tensor:
+    """Masks (K, 12, 12) of rows from, to."""
+    masks = torch.zeros(len(rows), 12, 12, dtype=torch.bool)
+    for mask, (first, last) in zip(masks, rows, strict=True):
+        mask[first:last] = True
+    return masks
+
+
+VISIBLE = bands((0, 4), (4, 8), (8, 11)).float()  # circle, square, triangle: 48, 48, 36 pixels
+
+
+def couple(first: int, second: int, strength: float = 0.9, way: tuple[float, float] = (0.0, 1.0)) -> Couple:
+    return Couple(first, second, strength, 0.001, way, (DIAGONAL, -DIAGONAL), 0.9, 64)
+
+
+def graph(masks: torch.Tensor, *couples: Couple) -> Relations:
+    return Relations(masks, torch.zeros(4, len(masks), 2), [], list(couples))
+
+
+def test_segments_are_named_by_the_true_masks() -> None:
+    assert names_of(bands((0, 4), (3, 7), (8, 11), (10, 12)), VISIBLE) == ["circle", "square", "triangle", "triangle"]
+    assert names_of(bands((11, 12)), VISIBLE) == ["ground"]
+
+
+def test_scores_of_a_graph() -> None:
+    masks = bands((4, 8), (0, 4), (8, 11))  # square, circle, triangle
+    found = graph(masks, couple(1, 2, 0.8), couple(0, 1, 0.3), couple(0, 2, 0.6))
+    one = score(found, found.edges, VISIBLE)
+    assert one["found"] == ["circle-triangle", "square-triangle"]
+    assert one["strengths"] == {"circle-triangle": 0.8, "circle-square": 0.3, "square-triangle": 0.6}
+    assert one["pixels"] == {"circle": 48, "square": 48, "triangle": 36}
+    assert one["angles"] == pytest.approx({"circle": 0, "triangle": 0}, abs=0.1)
+    right = score(graph(masks, couple(1, 2)), [couple(1, 2)], VISIBLE)
+    none = score(graph(masks), [], VISIBLE)
+    row = summary([one, right, none, score(graph(masks), [], VISIBLE / 2)])  # in the last only 18 of the triangle
+    assert row["found"] == {"32": {"images": 3, "share": 2 / 3}, "12": {"images": 4, "share": 0.5}}
+    assert row["false"] == 0.25 and row["false_each"] == {"circle-square": 0, "square-triangle": 0.25}
+    assert row["segments"] == 3 and row["seen"] == pytest.approx((3 + 3 + 3 + 0) / 4) and row["right_segments"] == 0.75
+    assert row["strengths"]["circle-triangle"] == pytest.approx(0.85)
+
+
+def test_an_edge_within_a_shape_is_neither_right_nor_false() -> None:
+    found = graph(bands((0, 2), (2, 4)), couple(0, 1))
+    row = summary([score(found, found.edges, VISIBLE)])
+    assert row["one_shape"] == 1 and row["false"] == 0 and row["found"]["32"]["share"] == 0
+
+
+def test_directions_may_be_reversed_together_only() -> None:
+    names = ["circle", "triangle"]
+    back = couple(0, 1, way=(0.0, -1.0))
+    assert max(angles(names, back._replace(second_direction=(-DIAGONAL, DIAGONAL))).values()) < 0.1
+    assert max(angles(names, back).values()) == pytest.approx(180, abs=0.1)
+
+
+def test_shuffled_motions_have_no_relation() -> None:
+    motions = torch.rand(64, 1, 2, generator=torch.Generator().manual_seed(0)).repeat(1, 3, 1) * 10
+    assert max(one.strength for one in shuffled_couples(motions, 0)) < 0.5
+    assert shuffled_couples(motions[:, :0], 0) == []
+
+
+@pytest.fixture(scope="module")
+def result(tiny_weights_file: Path) -> dict:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(relations_table, "SAMPLES", 6)
+    patch.setattr(relations_table, "TRUE_IMAGES", 1)
+    made = relations_table.compute(Options(str(tiny_weights_file), samples=3, seed=1), torch.device("cpu"), print)
+    patch.undo()
+    return json.loads(json.dumps(made))
+
+
+def test_every_row_is_measured(result: dict) -> None:
+    assert {name: row["images"] for name, row in result["rows"].items()} == {
+        "ours": 3,
+        "true futures": 1,
+        "shuffled": 3,
+    }
+    assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds", "protocol"))
+    assert len(result["pictures"]) == 3
+
+
+def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    centre, motion = [7.5, 7.5], {"mean": [0, 0], "direction": [1, 0], "along": 2.0, "across": 0.1}
+    node = {"area": 9, "centre": centre, "colour": [1, 0, 0], "measured": 1.0, "moves": True, "motion": motion}
+    other = node | {"centre": [3.0, 4.0]}
+    result["pictures"][0]["graph"] = {"nodes": [node, other, node], "edges": [couple(0, 1)._asdict()]}
+    text = relations_table.draw(json.loads(json.dumps(result)), tmp_path)
+    assert (tmp_path / "relations.md").read_text() == text
+    assert "circle-triangle found" in text and result["weights"][:12] in text
+    picture = Image.open(tmp_path / "relations.png")
+    assert picture.width > 6 * 300 and picture.height > 2 * 300
