@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
 
 SUMMARY = "which shapes move together, found without labels from sampled futures (a hope of the paper's conclusion)"
-IMAGES = 200
-TRUE_IMAGES = 50  # with true futures
+IMAGES, SMALL_IMAGES = 200, 10
+TRUE_IMAGES, SMALL_TRUE_IMAGES = 50, 5  # with true futures
 SHOWN = 6  # images in the figure: the first
 VISIBLE = (32, 12)  # pixels: thresholds of "visible", the first of them that of the requirement
 TRUE_COUPLE = "circle-triangle"
@@ -65,13 +65,15 @@ class Options:
     model: str = "shapes"
     samples: int | None = None  # test images
     seed: int = 0
+    small: bool = False  # a quick look: fewer images
 
 
 def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any]:
     """The graph of every image, and how well it tells the law of the world."""
     started = time.monotonic()
     model = load(options.model, str(device))
-    count = options.samples or IMAGES
+    count = options.samples or (SMALL_IMAGES if options.small else IMAGES)
+    with_truth = SMALL_TRUE_IMAGES if options.small else TRUE_IMAGES
     scenes = shapes.draw_scenes(count, options.seed, "test")
     frames = shapes.images(scenes, rendering="smooth", size=model.size).float() / 255
     visible = shapes.visible_masks(scenes, rendering="smooth", size=model.size)
@@ -82,7 +84,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         sampled.append(score(found, found.edges, visible[number]))
         by_chance = Relations(found.masks, found.motions, found.segments, shuffled_couples(found.motions, seed))
         shuffled.append(score(by_chance, by_chance.edges, visible[number]))
-        if number < TRUE_IMAGES:
+        if number < with_truth:
             ideal = relations_of(frame, true_futures(scenes, number, seed, model.size), seed)
             true.append(score(ideal, ideal.edges, visible[number]))
         if number < SHOWN:
