@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces import animate_command, prepare_command, train_command
+from visual_dynamics.interfaces import animate_command, prepare_command, reproduce_command, train_command
 from visual_dynamics.interfaces.options import (
+    OUT,
     DeviceOption,
     ImageArgument,
     ModelOption,
@@ -20,6 +20,7 @@ from visual_dynamics.interfaces.options import (
     OverwriteOption,
     ScaleOption,
     SeedOption,
+    busy,
     counted,
     find_device,
 )
@@ -76,7 +77,7 @@ SourceOption = Annotated[
         show_default="posteriors where the model holds them",
     ),
 ]
-MODEL, CLIPS, OUT = "shapes", [Clip.gif], Path("out")
+MODEL, CLIPS = "shapes", [Clip.gif]
 
 
 @app.command()
@@ -95,7 +96,7 @@ def sample(
     """Sample plausible next frames of an image."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, _busy(f"sampling {counted(count, 'future')}"):
+    with ResultFolder(out, overwrite) as folder, busy(f"sampling {counted(count, 'future')}"):
         loaded = _load(model, device)
         check_area(count + 1, loaded.size, scale)
         still = loaded.picture(image)
@@ -122,7 +123,7 @@ def analogy(
     """Carry the motion between two frames over to another image."""
     from visual_dynamics.interfaces.results import ResultFolder
 
-    with ResultFolder(out, overwrite) as folder, _busy("carrying the motion over"):
+    with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
         loaded = _load(model, device)
         moved = loaded.apply(image, loaded.encode(before, after))
         still = loaded.picture(image)
@@ -149,7 +150,7 @@ def extrapolate(
     """Make a clip from one image by repeating a sampled motion."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, _busy(f"making {counted(steps, 'step')}"):
+    with ResultFolder(out, overwrite) as folder, busy(f"making {counted(steps, 'step')}"):
         loaded = _load(model, device)
         check_area(steps + 1, loaded.size, scale)
         frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
@@ -173,7 +174,7 @@ def traverse(
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, _busy("varying z"):
+    with ResultFolder(out, overwrite) as folder, busy("varying z"):
         loaded = _load(model, device)
         found = loaded.traverse(image, count)
         values = found[0].values
@@ -208,65 +209,8 @@ def demo(
 app.command()(animate_command.animate)
 app.add_typer(prepare_command.app, name="prepare")
 app.command()(train_command.train)
-
-
-@app.command()
-def reproduce(
-    name: Annotated[str, typer.Argument(help="The table or figure, see --list; or all.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
-    model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
-    out: OutOption = OUT / "reproduce",
-    seed: SeedOption = 0,
-    samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
-    sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
-    sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
-    autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
-    integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
-    pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
-    small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
-    from visual_dynamics.experiments import EXPERIMENTS
-    from visual_dynamics.interfaces.reproduction import run_experiment
-
-    if listed or not name:
-        for known, experiment in EXPERIMENTS.items():
-            typer.echo(f"{known:13} {experiment.SUMMARY}")
-        return
-    given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
-    given |= {
-        "sprites_model": sprites_model,
-        "integer_model": integer_model,
-        "pairs": pairs,
-        "seed": seed,
-        "small": small or None,
-    }
-    if name == "all":
-        from visual_dynamics.interfaces.reproduce_all import run_all
-
-        whole = run_all(given, out, find_device(device), typer.echo)
-        typer.echo(f"open {out / 'index.html'} in a browser")
-        if not whole:
-            raise typer.Exit(1)
-        return
-    typer.echo(run_experiment(name, given, out, find_device(device)))
-
-
-@app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="Where `reproduce` left its results.")] = OUT / "reproduce",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The page, .html or .md.", show_default="FOLDER/index.html")
-    ] = None,
-) -> None:
-    """Every table and figure of the paper beside the results of a folder, as a page."""
-    from visual_dynamics.interfaces.report import PAGE, write_report
-
-    page = out or folder / PAGE
-    with _busy("drawing"):
-        write_report(folder, page)
-    typer.echo(f"open {page}")
+app.command()(reproduce_command.reproduce)
+app.command()(reproduce_command.report)
 
 
 @app.command()
@@ -304,14 +248,6 @@ def bench(
     result = speed.compute(speed.plan_for(chosen, quick), chosen, lambda what: typer.echo(f"{what} ...", err=True))
     write_atomically(out / "speed.json", json.dumps(result, indent=1).encode() + b"\n")
     typer.echo(speed.table(result))
-
-
-def _busy(words: str) -> AbstractContextManager[object]:
-    """A sign of life for people who wait at a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.status(f"{words} ...") if console.is_terminal else nullcontext()
 
 
 def _load(model: str, device: str) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     import torch
 
+OUT = Path("out")  # where results go by default, each verb's in a folder of its name
 SEED_HELP = "A whole number; the same seed gives the same pictures."
 
 ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
@@ -23,6 +25,14 @@ DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def busy(words: str) -> AbstractContextManager[object]:
+    """A sign of life for people who wait at a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(f"{words} ...") if console.is_terminal else nullcontext()
 
 
 def find_device(name: str) -> torch.device:

@@ -1,0 +1,67 @@
+"""The verbs `reproduce` and `report` of the command line. Heavy modules are imported when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visual_dynamics.interfaces.options import OUT, DeviceOption, OutOption, SeedOption, busy, find_device
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The table or figure, see --list; or all.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
+    out: OutOption = OUT / "reproduce",
+    seed: SeedOption = 0,
+    samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
+    sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
+    sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
+    autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
+    integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
+    from visual_dynamics.experiments import EXPERIMENTS
+    from visual_dynamics.interfaces.reproduction import run_experiment
+
+    if listed or not name:
+        for known, experiment in EXPERIMENTS.items():
+            typer.echo(f"{known:13} {experiment.SUMMARY}")
+        return
+    given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
+    given |= {
+        "sprites_model": sprites_model,
+        "integer_model": integer_model,
+        "pairs": pairs,
+        "seed": seed,
+        "small": small or None,
+    }
+    if name == "all":
+        from visual_dynamics.interfaces.reproduce_all import run_all
+
+        whole = run_all(given, out, find_device(device), typer.echo)
+        typer.echo(f"open {out / 'index.html'} in a browser")
+        if not whole:
+            raise typer.Exit(1)
+        return
+    typer.echo(run_experiment(name, given, out, find_device(device)))
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Where `reproduce` left its results.")] = OUT / "reproduce",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page, .html or .md.", show_default="FOLDER/index.html")
+    ] = None,
+) -> None:
+    """Every table and figure of the paper beside the results of a folder, as a page."""
+    from visual_dynamics.interfaces.report import PAGE, write_report
+
+    page = out or folder / PAGE
+    with busy("drawing"):
+        write_report(folder, page)
+    typer.echo(f"open {page}")
