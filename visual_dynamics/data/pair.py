@@ -36,6 +36,13 @@ def clip_moves(clip: Sequence[int], between: Between) -> list[tuple[int, int]]:
     return moves
 
 
+def without_waiting(values: Tensor, device: torch.device) -> Tensor:
+    """The values on a device, which need not first finish its work: a plain copy from the CPU would wait for that."""
+    if device.type == "cuda" and values.device.type == "cpu":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
 class Pair(NamedTuple):
     """A batch of pairs; floats in [0, 1]."""
 
@@ -79,7 +86,7 @@ class Pairs:
 
     def batch(self, indices: Tensor) -> Pair:
         """The chosen pairs as floats, on the device where the data set lives."""
-        indices = indices.to(self.frames.device)
+        indices = without_waiting(indices, self.frames.device)
         return Pair(self.frames[indices].float() / 255, self.next_frames[indices].float() / 255)
 
     def subset(self, indices: Tensor) -> Pairs:
@@ -128,7 +135,7 @@ class IndexedPairs:
 
     def batch(self, indices: Tensor) -> Pair:
         """The chosen pairs as floats, on the device where the data set lives."""
-        indices = indices.to(self.store.device)
+        indices = without_waiting(indices, self.store.device)
         return Pair(*(self.store[places[indices]].float() / 255 for places in (self.first, self.second)))
 
     def subset(self, indices: Tensor) -> IndexedPairs:

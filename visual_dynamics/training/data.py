@@ -16,7 +16,7 @@ from torch import Tensor
 
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs
+from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs, without_waiting
 from visual_dynamics.data.sheet_pairs import (
     COMPOSED_LAYOUT,
     holds_composed_characters,
@@ -158,7 +158,7 @@ def step_noise(step: int, batch: int, latent: int, seed: int, device: torch.devi
 def recoloured(pair: Pair, numbers: Tensor) -> Pair:
     """Both frames of pair b with their channels in order number numbers[b] of the six, int64 (B,)."""
     orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
-    orders = orders.to(pair.frame.device)[:, :, None, None].expand_as(pair.frame)
+    orders = without_waiting(orders, pair.frame.device)[:, :, None, None].expand_as(pair.frame)
     return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
 
 
@@ -171,7 +171,7 @@ def step_colours(step: int, batch: int, seed: int) -> Tensor:
 def displaced(pair: Pair, offsets: Tensor) -> Pair:
     """Frame f of pair b moved by offsets[f, b] = (dy, dx) whole pixels, int64 (2, B, 2); borders are repeated."""
     frames = []
-    for frame, by in zip(pair, offsets.to(pair.frame.device), strict=True):
+    for frame, by in zip(pair, without_waiting(offsets, pair.frame.device), strict=True):
         for axis, moved in zip((2, 3), by.unbind(1), strict=True):
             length = frame.shape[axis]
             source = (torch.arange(length, device=frame.device) - moved[:, None]).clamp(0, length - 1)  # (B, length)
