@@ -39,7 +39,7 @@ def clip_moves(clip: Sequence[int], between: Between) -> list[tuple[int, int]]:
 def without_waiting(values: Tensor, device: torch.device) -> Tensor:
     """The values on a device, which need not first finish its work: a plain copy from the CPU would wait for that."""
     if device.type == "cuda" and values.device.type == "cpu":
-        return values.pin_memory().to(device, non_blocking=True)
+        return values.contiguous().pin_memory().to(device, non_blocking=True)  # expanded values cannot be pinned
     return values.to(device)
 
 
