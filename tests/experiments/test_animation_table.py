@@ -36,7 +36,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     patch.setattr(sprites, "read_characters", lambda folder, numbers: noise_characters(8))
     patch.setattr(sprites, "CLIPS", tuple(clip for clip in sprites.CLIPS if clip.view in ("down", "left")))
     told: list[float] = []
-    options = Options(str(weights), Path("sprites"), samples=2)
+    options = Options(str(weights), str(weights), Path("sprites"), samples=2)
     made = animation_table.compute(options, CPU, lambda what, share: told.append(share))
     patch.undo()
     assert told == [0.25, 0.5, 0.75, 1]
@@ -44,7 +44,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 
 def test_every_row_and_part_is_there(result: dict) -> None:
-    assert set(result["rows"]) == {"copy", "direct", "chained"}
+    assert set(result["rows"]) == {"copy", "direct", "guided"}
     for parts in result["rows"].values():
         assert set(parts) == {WITHIN, ACROSS, ALL}
         for found in parts.values():
@@ -123,7 +123,7 @@ def test_growth_of_a_made_up_result() -> None:
 
 def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = EXPERIMENTS["animation"].draw(result, tmp_path)
-    assert text.count("| chained, across |") == 3 and "Couples of characters: 1 within one sex, 1 across" in text
+    assert text.count("| guided, across |") == 3 and "Couples of characters: 1 within one sex, 1 across" in text
     assert (tmp_path / "animation.md").read_text() == text
     assert Image.open(tmp_path / "animation.png").size[1] > 300
     assert [(strip["part"], strip["view"]) for strip in result["strips"]] == [(WITHIN, "down"), (ACROSS, "down")]

@@ -36,7 +36,7 @@ def command(place: Path, black_weights_file: Path) -> Command:
     return command
 
 
-def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(command: Command, capsys: pytest.CaptureFixture[str], black_weights_file: Path) -> None:
     command("hero.json", "other.png", "--tag", "walk left", "--pose", "1", "--out", "new", "--clip", "gif")
     assert capsys.readouterr() == ("3 frames of other.png in new: see comparison.png\n", "")
     assert sorted(path.name for path in Path("new").iterdir()) == [
@@ -50,6 +50,8 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str]) -> No
     words = "hero.png other.png --cell 12x14 --out grid --method chained --no-snap --loop --pose 0"
     command(*words.split())
     assert {"row-0.gif", "row-0.webp", "row-0.apng"} < {path.name for path in Path("grid").iterdir()}
+    command("hero.json", "other.png", "--tag", "fall", "--guide", str(black_weights_file), "--out", "guided")
+    assert len(read_sheet("guided/sheet.json").frames) == 2
     command("hero.png", "other.png", "--cell", "12x14", "--no-rows", "--out", "one")
     assert len(read_sheet("one/sheet.json").frames) == 9 and Path("one/animation.gif").exists()
 
@@ -82,9 +84,16 @@ def test_help_tells_what_becomes_of_half_transparent_pixels(
         ("hero.json other.png --tag swim", "has no tag 'swim'"),
         ("hero.json other.png --pose 9", "0 to 8, not 9"),
         ("hero.json other.png", "it has 3 tags, 'walk/up', 'walk left', 'fall'"),
-        ("hero.json other.png --tag fall --loop", "--loop needs --method chained"),
+        ("hero.json other.png --tag fall --loop", "--loop is not for direct"),
         ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
-        ("hero.json other.png --tag fall --model shapes", "choose sprites, or one"),
+        ("hero.json other.png --tag fall --model shapes", "choose sprites, sprites-poses, or one"),
+        ("hero.json other.png --tag fall --method guided", "guided needs a model of what comes next"),
+        (
+            "hero.json other.png --tag fall --method direct --guide sprites",
+            "--guide is for --method guided, not direct",
+        ),
+        ("hero.json other.png --tag fall --guide shapes", "shapes was not trained on a black background"),
+        ("hero.json other.png --tag fall --guide sprites", "the guide makes frames of 64 pixels, but the model of 16"),
         ("hero.json wide.png --tag fall", "17 x 14 pixels, but the model takes 16 x 16 at most"),
         ("hero.json tall.png", "12 x 4000 pixels, but the model takes 16 x 16 at most"),
         ("hero.json tall.png", "if the target holds several frames, give the size of one with --cell"),

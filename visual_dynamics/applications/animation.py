@@ -9,7 +9,8 @@ colours, n frames at a time, S the side of the network's frames; sizes in pixels
 
 from __future__ import annotations
 
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +21,15 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels, crop_from_square
 from visual_dynamics.sampling.predictor import Predictor
 
-Method = Literal["chained", "direct"]
+Method = Literal["chained", "direct", "guided"]
+
+
+class Step(NamedTuple):
+    """Frames of a clip that are made together, from one that is there."""
+
+    source: int
+    results: list[int]
+    guided: bool = False
 
 
 def animate(
@@ -33,6 +42,7 @@ def animate(
     snap: bool = True,
     snap_steps: bool = True,
     palette: Pixels | None = None,
+    guide: Predictor | None = None,
 ) -> Pixels:
     """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moves alike: (T, h, w, 4).
 
@@ -40,9 +50,14 @@ def animate(
     that held poses stand still and cycles close. Alpha is 0 or 255, and transparent pixels are black.
 
     snap: colours become the nearest ones of the palette (P, 3), which is the target's own unless given.
-    snap_steps: "chained" goes on from snapped frames, which stops drift, whether or not the results are snapped.
+    snap_steps: frames that others are made from are snapped, which stops drift, whether or not the results are.
+    guide: for "guided", a model of what comes next.
     """
     plan = animation_plan(len(reference), pose, method, loop)
+    if (method == "guided") != (guide is not None):
+        raise ValueError('"guided", and no other method, needs a guide')
+    if guide and guide.size != predictor.size:
+        raise UserError(f"the guide makes frames of {guide.size} pixels, but the model of {predictor.size}")
     check_sprites(reference, "the reference")
     check_sprites(target[None], "the target")
     size = predictor.size
@@ -55,13 +70,15 @@ def animate(
     sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
     seen = {pose: _as_frame(sprites[pose])}  # what the network goes on from, (3, S, S)
     made = {poses[pose]: pose}  # what a frame of the reference looks like -> the first frame made for it
-    for source, results in plan.items():
+    for source, results, guided in plan:
         new = list({poses[frame]: frame for frame in reversed(results) if poses[frame] not in made}.values())
         if new:
-            before = _as_frame(motions[source])
-            codes = [predictor.encode(before, _as_frame(motions[frame])).mean for frame in new]
-            predictor.set_image(seen[source])
-            predicted = predictor.decode(torch.stack(codes))  # (n, 3, S, S)
+            before, after = _as_frame(motions[source]), [_as_frame(motions[frame]) for frame in new]
+            if guide and guided:  # a draft of the next frame, which then says where to go from the target itself
+                drafts, _ = _as_sprites(_carry_over(guide, before, after, seen[source]), target, palette)
+                predicted = _carry_over(predictor, seen[pose], [_as_frame(draft) for draft in drafts], seen[pose])
+            else:
+                predicted = _carry_over(predictor, before, after, seen[source])
             snapped, plain = _as_sprites(predicted, target, palette)
             sprites[new] = snapped if snap else plain
             made |= {poses[frame]: frame for frame in new}
@@ -72,25 +89,39 @@ def animate(
     return crop_from_square(sprites, box)
 
 
-def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> dict[int, list[int]]:
-    """Frame of the clip -> those made from it by the reference's motion between the two; made before it is used.
+def _carry_over(predictor: Predictor, before: Tensor, after: list[Tensor], frame: Tensor) -> Tensor:
+    """The motions from one frame (3, S, S) to each of n others, seen on a further one: (n, 3, S, S)."""
+    codes = [predictor.encode(before, each).mean for each in after]
+    predictor.set_image(frame)
+    return predictor.decode(torch.stack(codes))
+
+
+def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> list[Step]:
+    """Which frames of the clip are made from which, by the reference's motion between the two; made before it is used.
 
     "direct": all from the pose, so that errors do not add up; for models that know motions between any two frames.
     "chained": each from its neighbour, forwards and backwards from the pose. With `loop` the first frame is a neighbour
     of the last, and each frame is reached the shorter way round.
+    "guided": those after the pose one after the other, by a guide that knows what comes next, and each then made again
+    from the pose, so that errors do not add up either; those before it directly. With `loop` all come after it. Poses
+    that two characters strike differently lead a model of poses astray, what comes next does not.
     """
     if not 0 <= pose < count:
         raise UserError(f"the pose is one of {count} frames, 0 to {count - 1}, not {pose}")
     if method == "direct":
-        return {pose: [frame for frame in range(count) if frame != pose]}
+        return [Step(pose, [frame for frame in range(count) if frame != pose])]
+    if method == "guided":
+        before = [] if loop else list(range(pose))
+        order = [(pose + step) % count for step in range(count - len(before))]
+        return [Step(pose, before), *(Step(source, [result], guided=True) for source, result in pairwise(order))]
     if method != "chained":
-        raise UserError(f"no method {method!r}; there are chained, direct")
+        raise UserError(f"no method {method!r}; there are chained, direct, guided")
     ahead, behind = (count // 2, (count - 1) // 2) if loop else (count - 1 - pose, pose)
     plan: dict[int, list[int]] = {}
     for way, steps in ((1, ahead), (-1, behind)):
         for step in range(steps):
             plan.setdefault((pose + way * step) % count, []).append((pose + way * (step + 1)) % count)
-    return plan
+    return [Step(source, results) for source, results in plan.items()]
 
 
 def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Box, Box]:

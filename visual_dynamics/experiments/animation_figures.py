@@ -15,8 +15,8 @@ from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 
 PARTS = {"within one sex": "-", "across": "--"}  # and how their lines are drawn
-COLOURS = {"direct": "tab:blue", "chained": "tab:orange"}
-STRIPS = {"reference": "reference", "truth": "truth", "made": "direct"}  # rows of a strip, and their labels
+COLOURS = {"direct": "tab:blue", "guided": "tab:orange"}
+STRIPS = {"reference": "reference", "truth": "truth", "made": "guided"}  # rows of a strip, and their labels
 SCALE = 2  # pixels a pixel
 GAP, LABEL, TEXT = 10, 104, 18  # pixels: between strips, room for labels, height of words
 PAPER, INK = (255, 255, 255), (32, 32, 32)
@@ -37,9 +37,9 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    direct, copy = (fmean(result["rows"][row]["all"]["error"].values()) for row in ("direct", "copy"))
+    guided, copy = (fmean(result["rows"][row]["all"]["error"].values()) for row in ("guided", "copy"))
     measure = "squared error of a frame, average of five animations"
-    return Headline(measure, "not in the paper", f"{direct:.1f}", f"{copy:.1f} (standing still)")
+    return Headline(measure, "not in the paper", f"{guided:.1f}", f"{copy:.1f} (standing still)")
 
 
 def table(result: dict[str, Any], what: str) -> str:
@@ -66,13 +66,13 @@ def notes(result: dict[str, Any]) -> str:
         f"Couples of characters: {counts['within one sex']} within one sex, {counts['across']} across "
         f"({protocol['split']}, same weapon); views: {views}. "
         f"{protocol['twins']} of the targets have a twin with the other weapon among the 500 training characters. "
-        "From the first frame of the target the others are made: direct, all from the first; "
-        "chained, each from the one before; copy, the target stands still. "
+        "From the first frame of the target the others are made: direct, each at once; guided, each after a model of "
+        "what comes next has drafted it from the one before; copy, the target stands still. "
         "Errors: squared differences of colours in [0, 1] over black, summed over 60x60x3. "
         f"Right pose: the nearest true frame of the clip is at most {protocol['alike']:g} away from the right one. "
-        "Drift is what chained grows more than direct. "
         f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. {CREDIT} "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
+        f"guide {result['guide']}, weights {result['guide_weights'][:12]}, "
         f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 

@@ -74,10 +74,16 @@ class Animation:
     alignment: Alignment | None = None
 
 
-def animate_files(predictor: Predictor, reference: Sheet, target: Sheet, options: Options | None = None) -> Animation:
+def animate_files(
+    predictor: Predictor,
+    reference: Sheet,
+    target: Sheet,
+    options: Options | None = None,
+    guide: Predictor | None = None,
+) -> Animation:
     """The target, in the poses that it is given in, moved as the reference moves: clip after clip.
 
-    Its palette is that of all its frames that are used.
+    Its palette is that of all its frames that are used. `guide`: see `applications.animation.animate`.
     """
     options = options or Options()
     clips = find_clips(reference, target, options)
@@ -102,6 +108,7 @@ def animate_files(predictor: Predictor, reference: Sheet, target: Sheet, options
             options.snap,
             options.snap_steps,
             palette,
+            guide,
         )
         frames = alignment.undo(frames, given_frames) if alignment else frames
         shift = count - clip.first

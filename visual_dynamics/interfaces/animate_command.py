@@ -32,6 +32,7 @@ class SpriteClip(StrEnum):
 class Way(StrEnum):
     chained = "chained"
     direct = "direct"
+    guided = "guided"
 
 
 CLIPS = list(SpriteClip)
@@ -39,22 +40,28 @@ REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
-METHOD_HELP = "All frames directly from the target, or each from the one before it."
+METHOD_HELP = (
+    "All frames directly from the target, each chained to the one before it, or directly but guided by a model of what "
+    "comes next.  [default: guided, direct without --guide]"
+)
+GUIDE_HELP = "The model of what comes next.  [default: sprites with --model sprites-poses, none with another one]"
+GUIDES = {"sprites-poses": "sprites"}  # shipped models, and what guides them
 ALIGN_HELP = (
     "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
 )
-LOOP_HELP = "With chained: the animation is a cycle, reach each frame the shorter way round."
+LOOP_HELP = "The animation is a cycle, its first frame follows the last; not with direct."
 
 
 def animate(
     reference: Annotated[Path, typer.Argument(metavar="REFERENCE", help=REFERENCE_HELP)],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET_HELP)],
-    model: ModelOption = "sprites",
+    model: ModelOption = "sprites-poses",
     cell: Annotated[str | None, typer.Option(help="Width and height of a picture's cells: 64x64.")] = None,
     rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
     tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
     pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
-    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.direct,
+    method: Annotated[Way | None, typer.Option(help=METHOD_HELP, show_default=False)] = None,
+    guide: Annotated[str | None, typer.Option(help=GUIDE_HELP, show_default=False)] = None,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
@@ -84,8 +91,14 @@ def animate(
     )
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    if loop and method is not Way.chained:
-        raise UserError("--loop needs --method chained: without it, every frame is made directly from the target")
+    if guide and method not in (None, Way.guided):
+        raise UserError(f"--guide is for --method guided, not {method}")
+    guide = guide or (GUIDES.get(model) if method in (None, Way.guided) else None)
+    if method is Way.guided and not guide:
+        raise UserError(f"--method guided needs a model of what comes next beside {model}: give it with --guide")
+    method = method or (Way.guided if guide else Way.direct)
+    if loop and method is Way.direct:
+        raise UserError("--loop is not for direct, which makes every frame from the target")
     console = Console(stderr=True)
     with (
         ResultFolder(out, overwrite) as folder,
@@ -100,10 +113,13 @@ def animate(
         options = Options(tag, pose, method.value, loop, snap, align=align)
         predictor = load(model, device).predictor
         check_model(predictor, model)
+        leading = load(guide, device).predictor if guide else None
+        if guide and leading:
+            check_model(leading, guide)
         check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
         count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
-        animation = animate_files(predictor, moving, still, options)
+        animation = animate_files(predictor, moving, still, options, leading)
         write_animation(folder, animation, [kind.value for kind in clip], scale)
     for words in _told(animation.alignment) if animation.alignment else ():
         typer.echo(words, err=True)

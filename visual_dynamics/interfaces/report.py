@@ -22,7 +22,7 @@ PAGE = "index.html"
 TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("report.html", "page.css"))
 SMALL = "**Small setting: a quick look with few samples, not a result to quote.**"
 FIELDS = re.compile(r"(Paper says|Paper|Command|Cost) +(.*)")  # of an experiment's docstring
-WEIGHTS = {"weights": "", "autoencoder_weights": "AE ", "integer_weights": "whole pixels "}
+WEIGHTS = {"weights": "", "autoencoder_weights": "AE ", "integer_weights": "whole pixels ", "guide_weights": "guide "}
 
 Picture = Callable[[Path], str | None]  # a figure as it was just drawn -> where the report finds it, if it does
 

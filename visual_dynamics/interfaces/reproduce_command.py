@@ -19,6 +19,7 @@ def reproduce(
     samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
     sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
+    guide: Annotated[str | None, typer.Option(help="The model of what comes next, for animations.")] = None,
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
@@ -36,6 +37,7 @@ def reproduce(
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
     given |= {
         "sprites_model": sprites_model,
+        "guide": guide,
         "integer_model": integer_model,
         "pairs": pairs,
         "seed": seed,

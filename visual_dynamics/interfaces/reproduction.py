@@ -90,7 +90,8 @@ def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | Non
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")
-    asked = ["model", "autoencoder", "integer_model", *(["sprites_model"] if getattr(options, "sprites", None) else [])]
+    asked = ["model", "guide", "autoencoder", "integer_model"]
+    asked += ["sprites_model"] if getattr(options, "sprites", None) else []
     for name in (getattr(options, option) for option in asked if hasattr(options, option)):
         size = load_weights(_find_weights(experiment, name)).network.config.size
         if wanted is not None and size != wanted:
