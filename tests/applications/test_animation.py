@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visual_dynamics.applications.animation import Method, Step, animate, animation_plan, check_sprites, standing_boxes
+from visual_dynamics.applications.animation import Method, animate, animation_plan, check_sprites, standing_boxes
 from visual_dynamics.applications.palette import over_black, palette_of
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box
@@ -103,21 +103,19 @@ class Drift:
 
 
 def test_plans() -> None:
-    assert animation_plan(5, 0, "chained") == [Step(0, [1]), Step(1, [2]), Step(2, [3]), Step(3, [4])]
-    assert animation_plan(5, 3, "chained") == [Step(3, [4, 2]), Step(2, [1]), Step(1, [0])]
-    assert animation_plan(5, 0, "chained", loop=True) == [Step(0, [1, 4]), Step(1, [2]), Step(4, [3])]
-    assert animation_plan(4, 3, "chained", loop=True) == [Step(3, [0, 2]), Step(0, [1])]
-    assert animation_plan(4, 2) == animation_plan(4, 2, "direct") == [Step(2, [0, 1, 3])]
-    assert animation_plan(1, 0, "chained") == animation_plan(1, 0, "chained", loop=True) == []
-    assert animation_plan(4, 1, "guided") == [Step(1, [0]), Step(1, [2], True), Step(2, [3], True)]
-    assert animation_plan(3, 2, "guided", loop=True) == [Step(2, []), Step(2, [0], True), Step(0, [1], True)]
+    assert animation_plan(5, 0, "chained") == {0: [1], 1: [2], 2: [3], 3: [4]}
+    assert animation_plan(5, 3, "chained") == {3: [4, 2], 2: [1], 1: [0]}
+    assert animation_plan(5, 0, "chained", loop=True) == {0: [1, 4], 1: [2], 4: [3]}
+    assert animation_plan(4, 3, "chained", loop=True) == {3: [0, 2], 0: [1]}
+    assert animation_plan(4, 2) == animation_plan(4, 2, "direct") == {2: [0, 1, 3]}
+    assert animation_plan(1, 0, "chained") == animation_plan(1, 0, "chained", loop=True) == {}
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))), st.booleans())
 def test_a_plan_makes_each_frame_once_from_one_that_is_there(where: tuple[int, int], loop: bool) -> None:
     count, pose = where
     there = [pose]
-    for source, results, _ in animation_plan(count, pose, "chained", loop):
+    for source, results in animation_plan(count, pose, "chained", loop).items():
         assert source in there
         assert all((result - source) % count in (1, count - 1) for result in results)
         assert loop or all(abs(result - source) == 1 for result in results)
@@ -135,29 +133,37 @@ def test_the_right_frames_in_the_right_order(method: Method, loop: bool, pose: i
     result = animate(oracle, reference, truth[pose], pose, method, loop)  # type: ignore[arg-type]
     assert result.shape == (6, *size, 4) and np.array_equal(result, truth)
     plan = animation_plan(6, pose, method, loop)
-    assert sorted(oracle.encoded) == sorted((source, frame) for source, frames, _ in plan for frame in frames)
+    assert sorted(oracle.encoded) == sorted((source, frame) for source, frames in plan.items() for frame in frames)
 
 
 @pytest.mark.parametrize("loop", [False, True])
 @pytest.mark.parametrize("pose", [0, 2, 5])
-def test_a_guide_shows_the_way_and_leaves_no_trace(loop: bool, pose: int) -> None:
+@pytest.mark.parametrize("snap", [False, True])
+def test_a_guide_shows_the_way_and_leaves_no_trace(loop: bool, pose: int, snap: bool) -> None:
     reference, truth = walker(6, 14, 9), walker(6, 14, 9, GREEN)
     guide, poses = Guide(reference, truth), Poses(truth, truth)
-    result = animate(poses, reference, truth[pose], pose, "guided", loop, guide=guide)  # type: ignore[arg-type]
+    result = animate(poses, reference, truth[pose], pose, loop=loop, snap=snap, guide=guide)  # type: ignore[arg-type]
     assert np.array_equal(result, truth)
     ahead = [(pose + step) % 6 for step in range(5 if loop else 5 - pose)]
     assert guide.encoded == [(frame, (frame + 1) % 6) for frame in ahead]
     assert all(before == pose for before, _ in poses.encoded)
 
 
+def test_a_guide_repeats_what_the_reference_repeats() -> None:
+    order = [0, 1, 1, 2, 1, 0, 0]
+    reference, truth = walker(3, 10, 10)[order], walker(3, 10, 10, GREEN)[order]
+    guide = Oracle(reference, truth)
+    result = animate(Poses(truth, truth), reference, truth[0], guide=guide)  # type: ignore[arg-type]
+    assert np.array_equal(result, truth) and guide.encoded == [(0, 1), (1, 3)]
+
+
 def test_a_guide_that_does_not_fit() -> None:
     reference, truth = walker(3), walker(3)
     poses, small = Poses(truth, truth), Guide(reference, truth, size=12)
-    for method, guide in (("guided", None), ("direct", small)):
-        with pytest.raises(ValueError, match="needs a guide"):
-            animate(poses, reference, truth[0], 0, method, guide=guide)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="for direct, not for chained"):
+        animate(poses, reference, truth[0], 0, "chained", guide=small)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="the guide makes frames of 12 pixels, but the model of 16"):
-        animate(poses, reference, truth[0], 0, "guided", guide=small)  # type: ignore[arg-type]
+        animate(poses, reference, truth[0], guide=small)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("method", ["chained", "direct"])
@@ -245,7 +251,7 @@ def test_sprites_that_cannot_be_animated() -> None:
     assert "frames of the target are 12 x 18 pixels" in told(reference, walker(1, 18, 12)[0])
     assert told(reference, target, 4) == "the pose is one of 4 frames, 0 to 3, not 4"
     assert "not -1" in told(reference, target, -1)
-    assert told(reference, target, method="magic") == "no method 'magic'; there are chained, direct, guided"
+    assert told(reference, target, method="magic") == "no method 'magic'; there are chained, direct"
     blinking = reference.copy()
     blinking[2, ..., 3] = 127
     assert told(blinking, target) == "frame 2 of the reference is empty: it has no visible pixel"

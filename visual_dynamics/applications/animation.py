@@ -9,27 +9,21 @@ colours, n frames at a time, S the side of the network's frames; sizes in pixels
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from visual_dynamics.applications.guidance import find_way
 from visual_dynamics.applications.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels, crop_from_square
 from visual_dynamics.sampling.predictor import Predictor
 
-Method = Literal["chained", "direct", "guided"]
-
-
-class Step(NamedTuple):
-    """Frames of a clip that are made together, from one that is there."""
-
-    source: int
-    results: list[int]
-    guided: bool = False
+Method = Literal["chained", "direct"]
 
 
 def animate(
@@ -50,12 +44,13 @@ def animate(
     that held poses stand still and cycles close. Alpha is 0 or 255, and transparent pixels are black.
 
     snap: colours become the nearest ones of the palette (P, 3), which is the target's own unless given.
-    snap_steps: frames that others are made from are snapped, which stops drift, whether or not the results are.
-    guide: for "guided", a model of what comes next.
+    snap_steps: "chained" goes on from snapped frames, which stops drift, whether or not the results are snapped.
+    guide: a model of what comes next, for "direct": frames after the pose, with `loop` all of them, are drafted by it
+    one after the other (see `guidance`), and then made by the motion from the target to the draft.
     """
     plan = animation_plan(len(reference), pose, method, loop)
-    if (method == "guided") != (guide is not None):
-        raise ValueError('"guided", and no other method, needs a guide')
+    if guide and method != "direct":
+        raise ValueError(f"a guide is for direct, not for {method}")
     if guide and guide.size != predictor.size:
         raise UserError(f"the guide makes frames of {guide.size} pixels, but the model of {predictor.size}")
     check_sprites(reference, "the reference")
@@ -70,15 +65,11 @@ def animate(
     sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
     seen = {pose: _as_frame(sprites[pose])}  # what the network goes on from, (3, S, S)
     made = {poses[pose]: pose}  # what a frame of the reference looks like -> the first frame made for it
-    for source, results, guided in plan:
+    for source, results in plan.items():
         new = list({poses[frame]: frame for frame in reversed(results) if poses[frame] not in made}.values())
         if new:
-            before, after = _as_frame(motions[source]), [_as_frame(motions[frame]) for frame in new]
-            if guide and guided:  # a draft of the next frame, which then says where to go from the target itself
-                drafts, _ = _as_sprites(_carry_over(guide, before, after, seen[source]), target, palette)
-                predicted = _carry_over(predictor, seen[pose], [_as_frame(draft) for draft in drafts], seen[pose])
-            else:
-                predicted = _carry_over(predictor, before, after, seen[source])
+            after = [_as_frame(motions[frame]) for frame in new]
+            predicted = _carry_over(predictor, _as_frame(motions[source]), after, seen[source])
             snapped, plain = _as_sprites(predicted, target, palette)
             sprites[new] = snapped if snap else plain
             made |= {poses[frame]: frame for frame in new}
@@ -86,42 +77,67 @@ def animate(
         for frame in results:
             twin = made[poses[frame]]
             sprites[frame], seen[frame] = sprites[twin], seen[twin]
+    if guide:
+        twins = [made[frame] for frame in poses]
+        colored = partial(_snapped, target=target, palette=palette)
+        guided = _guided(predictor, guide, [_as_frame(frame) for frame in motions], seen, pose, loop, twins, colored)
+        snapped, plain = _as_sprites(torch.stack(list(guided.values())), target, palette)
+        sprites[list(guided)] = snapped if snap else plain
     return crop_from_square(sprites, box)
 
 
-def _carry_over(predictor: Predictor, before: Tensor, after: list[Tensor], frame: Tensor) -> Tensor:
-    """The motions from one frame (3, S, S) to each of n others, seen on a further one: (n, 3, S, S)."""
-    codes = [predictor.encode(before, each).mean for each in after]
-    predictor.set_image(frame)
-    return predictor.decode(torch.stack(codes))
+def _guided(
+    predictor: Predictor,
+    guide: Predictor,
+    motions: list[Tensor],
+    direct: dict[int, Tensor],
+    pose: int,
+    loop: bool,
+    twins: list[int],
+    snapped: Callable[[Tensor], Tensor],
+) -> dict[int, Tensor]:
+    """All frames but the pose, (3, S, S), as they are predicted from the target by the motion to a draft.
+
+    Drafts of frames before the pose are those that were made directly.
+    """
+    target = direct[pose]
+    predictor.set_image(target)
+
+    def again(draft: Tensor) -> Tensor:
+        return predictor.decode(predictor.encode(target, draft).mean[None])[0]
+
+    def follow(before: int, after: int, frame: Tensor) -> Tensor:
+        code = guide.encode(motions[before], motions[after]).mean
+        guide.set_image(snapped(frame))
+        return again(snapped(guide.decode(code[None])[0]))
+
+    clean = {frame: again(direct[frame]) for frame in set(twins) - {pose}} | {pose: target}
+    made = {frame: clean[twin] for frame, twin in enumerate(twins)}
+    count = len(motions)
+    order = [(pose + step) % count for step in range(count if loop else count - pose)]
+    made |= find_way(order, made, follow, twins)
+    return {frame: picture for frame, picture in made.items() if twins[frame] != pose}
 
 
-def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> list[Step]:
-    """Which frames of the clip are made from which, by the reference's motion between the two; made before it is used.
+def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> dict[int, list[int]]:
+    """Frame of the clip -> those made from it by the reference's motion between the two; made before it is used.
 
     "direct": all from the pose, so that errors do not add up; for models that know motions between any two frames.
     "chained": each from its neighbour, forwards and backwards from the pose. With `loop` the first frame is a neighbour
     of the last, and each frame is reached the shorter way round.
-    "guided": those after the pose one after the other, by a guide that knows what comes next, and each then made again
-    from the pose, so that errors do not add up either; those before it directly. With `loop` all come after it. Poses
-    that two characters strike differently lead a model of poses astray, what comes next does not.
     """
     if not 0 <= pose < count:
         raise UserError(f"the pose is one of {count} frames, 0 to {count - 1}, not {pose}")
     if method == "direct":
-        return [Step(pose, [frame for frame in range(count) if frame != pose])]
-    if method == "guided":
-        before = [] if loop else list(range(pose))
-        order = [(pose + step) % count for step in range(count - len(before))]
-        return [Step(pose, before), *(Step(source, [result], guided=True) for source, result in pairwise(order))]
+        return {pose: [frame for frame in range(count) if frame != pose]}
     if method != "chained":
-        raise UserError(f"no method {method!r}; there are chained, direct, guided")
+        raise UserError(f"no method {method!r}; there are chained, direct")
     ahead, behind = (count // 2, (count - 1) // 2) if loop else (count - 1 - pose, pose)
     plan: dict[int, list[int]] = {}
     for way, steps in ((1, ahead), (-1, behind)):
         for step in range(steps):
             plan.setdefault((pose + way * step) % count, []).append((pose + way * (step + 1)) % count)
-    return [Step(source, results) for source, results in plan.items()]
+    return plan
 
 
 def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Box, Box]:
@@ -168,6 +184,18 @@ def _in_squares(frames: Pixels, box: Box, size: int) -> Pixels:
 def _as_frame(picture: Pixels) -> Tensor:
     """(S, S, 3), or with alpha and black where it is 0 -> floats (3, S, S) in [0, 1]"""
     return torch.from_numpy(picture[..., :3].copy()).permute(2, 0, 1).float() / 255
+
+
+def _carry_over(predictor: Predictor, before: Tensor, after: list[Tensor], frame: Tensor) -> Tensor:
+    """The motions from one frame (3, S, S) to each of n others, seen on a further one: (n, 3, S, S)."""
+    codes = [predictor.encode(before, each).mean for each in after]
+    predictor.set_image(frame)
+    return predictor.decode(torch.stack(codes))
+
+
+def _snapped(predicted: Tensor, target: Pixels, palette: Pixels) -> Tensor:
+    """(3, S, S), as the network sees the sprite that it becomes."""
+    return _as_frame(_as_sprites(predicted[None], target, palette)[0][0])
 
 
 def _as_sprites(predicted: Tensor, target: Pixels, palette: Pixels) -> tuple[Pixels, Pixels]:

@@ -173,7 +173,7 @@ def make(predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, ta
     """A clip (T, 60, 60, 4) from the first frame of the target's; the rest of it is not looked at."""
     if row == "copy":
         return np.repeat(target[:1], len(reference), axis=0)
-    return animate(predictor, reference, target[0], method=row, guide=guide if row == "guided" else None)
+    return animate(predictor, reference, target[0], guide=guide if row == "guided" else None)
 
 
 def score(made: Pixels, truth: Pixels) -> Score:

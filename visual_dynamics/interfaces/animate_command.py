@@ -110,7 +110,7 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        options = Options(tag, pose, method.value, loop, snap, align=align)
+        options = Options(tag, pose, "chained" if method is Way.chained else "direct", loop, snap, align=align)
         predictor = load(model, device).predictor
         check_model(predictor, model)
         leading = load(guide, device).predictor if guide else None
