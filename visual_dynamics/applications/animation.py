@@ -104,7 +104,7 @@ def _guided(
     predictor.set_image(target)
 
     def again(draft: Tensor) -> Tensor:
-        return predictor.decode(predictor.encode(target, draft).mean[None])[0]
+        return predictor.decode(predictor.encode(target, draft).mean[None])[0].cpu()
 
     def follow(before: int, after: int, frame: Tensor) -> Tensor:
         code = guide.encode(motions[before], motions[after]).mean
