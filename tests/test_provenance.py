@@ -12,8 +12,10 @@ def test_facts_are_there() -> None:
 
 
 def test_the_environment_may_name_the_commit(monkeypatch) -> None:
-    monkeypatch.setenv("VISUAL_DYNAMICS_COMMIT", "abc")
-    assert provenance.commit() == "abc"
+    monkeypatch.setenv("VISUAL_DYNAMICS_COMMIT", "abcdef0")
+    assert provenance.commit() == "abcdef0"
+    monkeypatch.setenv("VISUAL_DYNAMICS_COMMIT", "HEAD")
+    assert provenance.commit() != "HEAD"
 
 
 def test_short_commits_keep_the_mark_of_changed_files() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
+HASH = re.compile("[0-9a-f]{7,40}")
 MODIFIED = "-modified"  # behind a commit whose files were changed
 
 
@@ -25,8 +27,10 @@ def provenance(device: torch.device) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the source tree, marked where files differ from it. VISUAL_DYNAMICS_COMMIT has the first word."""
-    if given := os.environ.get("VISUAL_DYNAMICS_COMMIT"):
+    """The commit of the source tree, marked where files differ from it. VISUAL_DYNAMICS_COMMIT has the first word, if
+    it is one: a name such as HEAD means something else tomorrow."""
+    given = os.environ.get("VISUAL_DYNAMICS_COMMIT", "")
+    if HASH.fullmatch(given.removesuffix(MODIFIED)):
         return given
     root = Path(__file__).parent.parent
     if not (root / ".git").exists():

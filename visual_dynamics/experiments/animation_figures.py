@@ -25,9 +25,10 @@ BEHIND = (150, 150, 150)  # sprites: light and dark outlines both show
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
-    """Both figures into `folder`; returns tables and notes as Markdown."""
+    """Both figures into `folder`, strips where the result holds pictures; returns tables and notes as Markdown."""
     plot(result, folder / "animation.png")
-    write_atomically(folder / "strips.png", strips(result["strips"]))
+    if result["strips"]:
+        write_atomically(folder / "strips.png", strips(result["strips"]))
     parts = ["### Whole animations carried over to unseen characters: squared error of a frame", table(result, "error")]
     parts += ["### The worst frame number over frame 1", table(result, "growth")]
     parts += ["### % of frames in the right pose", table(result, "right pose"), notes(result)]
