@@ -174,7 +174,7 @@ def _read(folder: Path, name: str, picture: Picture) -> Made | None:
 
 def page(text: str) -> str:
     """Markdown as a page that needs nothing else."""
-    from markdown_it import MarkdownIt  # comes with rich
+    from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     body = re.sub(r"<h2>([\w-]+)</h2>", r'<h2 id="\1">\1</h2>', body)
