@@ -155,13 +155,16 @@ def test_a_guide_repeats_what_the_reference_repeats() -> None:
     guide = Oracle(reference, truth)
     result = animate(Poses(truth, truth), reference, truth[0], guide=guide)  # type: ignore[arg-type]
     assert np.array_equal(result, truth) and guide.encoded == [(0, 1), (1, 3)]
+    still = reference[[0, 5]]  # nothing moves
+    assert np.array_equal(animate(Poses(truth, truth), still, truth[0], guide=guide), truth[[0, 5]])  # type: ignore[arg-type]
 
 
 def test_a_guide_that_does_not_fit() -> None:
     reference, truth = walker(3), walker(3)
     poses, small = Poses(truth, truth), Guide(reference, truth, size=12)
-    with pytest.raises(ValueError, match="for direct, not for chained"):
-        animate(poses, reference, truth[0], 0, "chained", guide=small)  # type: ignore[arg-type]
+    for method, guide in (("chained", small), ("direct", poses)):
+        with pytest.raises(ValueError, match="for direct, and a predictor of its own"):
+            animate(poses, reference, truth[0], 0, method, guide=guide)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="the guide makes frames of 12 pixels, but the model of 16"):
         animate(poses, reference, truth[0], guide=small)  # type: ignore[arg-type]
 

@@ -49,8 +49,8 @@ def animate(
     one after the other (see `guidance`), and then made by the motion from the target to the draft.
     """
     plan = animation_plan(len(reference), pose, method, loop)
-    if guide and method != "direct":
-        raise ValueError(f"a guide is for direct, not for {method}")
+    if guide and (method != "direct" or guide is predictor):
+        raise ValueError("a guide is for direct, and a predictor of its own")
     if guide and guide.size != predictor.size:
         raise UserError(f"the guide makes frames of {guide.size} pixels, but the model of {predictor.size}")
     check_sprites(reference, "the reference")
@@ -77,7 +77,7 @@ def animate(
         for frame in results:
             twin = made[poses[frame]]
             sprites[frame], seen[frame] = sprites[twin], seen[twin]
-    if guide:
+    if guide and len(made) > 1:
         twins = [made[frame] for frame in poses]
         colored = partial(_snapped, target=target, palette=palette)
         guided = _guided(predictor, guide, [_as_frame(frame) for frame in motions], seen, pose, loop, twins, colored)
