@@ -6,55 +6,70 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.guidance import STARTS, find_way
+from visual_dynamics.applications.guidance import PATIENCE, find_way
+
+COUNT = 10
 
 
 def frame(number: float) -> Tensor:
     return torch.full((3, 1, 1), float(number))
 
 
-def numbers(way: dict[int, Tensor]) -> dict[int, float]:
-    return {place: float(picture[0, 0, 0]) for place, picture in way.items()}
+def numbers(way: dict[int, Tensor]) -> list[float]:
+    return [float(way[place][0, 0, 0]) for place in sorted(way)]
 
 
 class Counting:
-    """What comes after n is n + 1; from the first frame it goes to `turn`."""
+    """What comes after n is n + 1, but wrong turns lead elsewhere."""
 
-    def __init__(self, turn: float = 1) -> None:
-        self.turn, self.asked = turn, []
+    def __init__(self, **turns: float) -> None:
+        self.turns = {int(name[5:]): to for name, to in turns.items()}
+        self.asked: list[tuple[int, int]] = []
 
     def __call__(self, before: int, after: int, made: Tensor) -> Tensor:
         self.asked.append((before, after))
-        return frame(self.turn if before == 0 else float(made[0, 0, 0]) + 1)
+        number = float(made[0, 0, 0])
+        return frame(self.turns.get(int(number), number + 1))
 
 
-def test_the_guide_s_own_way_is_taken_if_it_is_near_the_poses() -> None:
-    direct = {place: frame(place) for place in range(6)} | {3: frame(5)}  # one pose is taken for another
+def poses(**wrong: float) -> dict[int, Tensor]:
+    return {place: frame(wrong.get(f"at_{place}", place)) for place in range(COUNT)}
+
+
+def test_single_poses_that_are_wrong_do_not_matter() -> None:
     guide = Counting()
-    assert numbers(find_way(range(6), direct, guide, range(6))) == {place: place for place in range(6)}
-    assert guide.asked == [(place, place + 1) for place in range(5)]
+    direct = poses(at_3=30, at_4=30, at_8=0)
+    assert numbers(find_way(range(COUNT), direct, guide, range(COUNT))) == list(range(COUNT))
+    assert guide.asked == [(place, place + 1) for place in range(COUNT - 1)]
 
 
-def test_a_guide_gone_astray_starts_again_from_a_pose() -> None:
-    direct = {place: frame(place) for place in range(8)} | {1: frame(30)}  # no start for another way
-    way = numbers(find_way(range(8), direct, Counting(turn=20), range(8)))
-    assert way == {place: place for place in range(8)} | {1: 30}
+def test_a_guide_gone_astray_starts_again_from_the_first_pose_it_missed() -> None:
+    way = numbers(find_way(range(COUNT), poses(), Counting(from_4=50), range(COUNT)))
+    assert way == list(range(COUNT))
 
 
-def test_poses_that_the_guide_never_meets_change_nothing() -> None:
-    far = {0: frame(0)} | {place: frame((-1) ** place * 1000) for place in range(1, 6)}
-    assert numbers(find_way(range(6), far, Counting(), range(6))) == {place: place for place in range(6)}
+def test_a_start_from_a_wrong_pose_is_left_again() -> None:
+    way = numbers(find_way(range(COUNT), poses(at_1=70), Counting(from_0=50), range(COUNT)))
+    assert way == [0, 70, *range(2, COUNT)]
+
+
+def test_at_the_end_the_guide_is_trusted() -> None:
+    last = COUNT - PATIENCE
+    way = numbers(find_way(range(COUNT), poses(), Counting(**{f"from_{last}": 50}), range(COUNT)))
+    assert way == [*range(last + 1), *range(50, 50 + PATIENCE - 1)]
 
 
 @pytest.mark.parametrize("order", [[0], [2], [1, 0], [3, 0, 1, 2]])
 def test_any_order_and_length(order: list[int]) -> None:
     direct = {place: frame(place) for place in order}
     way = find_way(order, direct, lambda before, after, made: frame(after), range(4))
-    assert numbers(way) == {place: place for place in order}
+    assert numbers(way) == sorted(order)
 
 
 def test_held_poses_are_made_once() -> None:
     direct = {place: frame(place % 2) for place in range(4)}
     guide = Counting()
-    assert numbers(find_way(range(4), direct, guide, [0, 1, 0, 1])) == {0: 0, 1: 1, 2: 0, 3: 1}
-    assert guide.asked == [(0, 1)] and STARTS == 3
+    assert numbers(find_way(range(4), direct, guide, [0, 1, 0, 1])) == [0, 1, 0, 1]
+    assert guide.asked == [(0, 1)]
+    still = find_way([0, 1], {0: frame(0), 1: frame(0)}, guide, [0, 0])
+    assert numbers(still) == [0, 0] and len(guide.asked) == 1
