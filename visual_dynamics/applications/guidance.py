@@ -16,8 +16,8 @@ from statistics import fmean
 
 from torch import Tensor
 
-FAR = 0.5  # of the mean squared distance between the poses and the target that stands still: the guide's is too large
-PATIENCE = 3  # frames in a row that are too far, until the guide is taken to be astray
+FAR = 0.6  # of the mean squared distance between the poses and the target that stands still: the guide's is too large
+PATIENCE = 2  # frames in a row that are too far, until the guide is taken to be astray
 
 
 def find_way(
