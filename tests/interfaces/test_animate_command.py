@@ -86,7 +86,7 @@ def test_help_tells_what_becomes_of_half_transparent_pixels(
         ("hero.json other.png", "it has 3 tags, 'walk/up', 'walk left', 'fall'"),
         ("hero.json other.png --tag fall --loop", "--loop is not for direct"),
         ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
-        ("hero.json other.png --tag fall --model shapes", "choose sprites, sprites-poses, or one"),
+        ("hero.json other.png --tag fall --model shapes", "choose sprites, or one"),
         ("hero.json other.png --tag fall --method guided", "guided needs a model of what comes next"),
         (
             "hero.json other.png --tag fall --method direct --guide sprites",

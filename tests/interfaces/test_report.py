@@ -55,7 +55,7 @@ def test_the_page_needs_nothing_else(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     assert "prefers-color-scheme: dark" in page and '<h2 id="analogy">' in page and 'href="#analogy"' in page
     assert not re.search(r'(src|href)="(?!#|data:)', page)
-    assert "<strong>5.3</strong>" in page and result["weights"][:12] in page and "NVIDIA H200" in page
+    assert "<strong>20.1</strong>" in page and result["weights"][:12] in page and "NVIDIA H200" in page
 
 
 def test_a_page_holds_its_figures(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ METHOD_HELP = (
     "All frames directly from the target, each chained to the one before it, or directly but guided by a model of what "
     "comes next.  [default: guided, direct without --guide]"
 )
-GUIDE_HELP = "The model of what comes next.  [default: sprites with --model sprites-poses, none with another one]"
-GUIDES = {"sprites-poses": "sprites"}  # shipped models, and what guides them
+GUIDE_HELP = (
+    "A model of what comes next, trained on neighbouring frames; it helps where characters strike poses differently."
+)
 ALIGN_HELP = (
     "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
 )
@@ -55,13 +56,13 @@ LOOP_HELP = "The animation is a cycle, its first frame follows the last; not wit
 def animate(
     reference: Annotated[Path, typer.Argument(metavar="REFERENCE", help=REFERENCE_HELP)],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET_HELP)],
-    model: ModelOption = "sprites-poses",
+    model: ModelOption = "sprites",
     cell: Annotated[str | None, typer.Option(help="Width and height of a picture's cells: 64x64.")] = None,
     rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
     tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
     pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
     method: Annotated[Way | None, typer.Option(help=METHOD_HELP, show_default=False)] = None,
-    guide: Annotated[str | None, typer.Option(help=GUIDE_HELP, show_default=False)] = None,
+    guide: Annotated[str | None, typer.Option(help=GUIDE_HELP)] = None,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
@@ -93,7 +94,6 @@ def animate(
 
     if guide and method not in (None, Way.guided):
         raise UserError(f"--guide is for --method guided, not {method}")
-    guide = guide or (GUIDES.get(model) if method in (None, Way.guided) else None)
     if method is Way.guided and not guide:
         raise UserError(f"--method guided needs a model of what comes next beside {model}: give it with --guide")
     method = method or (Way.guided if guide else Way.direct)

@@ -92,7 +92,7 @@ def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | Non
             raise UserError(f"no such folder or zip: {path}")
     asked = ["model", "guide", "autoencoder", "integer_model"]
     asked += ["sprites_model"] if getattr(options, "sprites", None) else []
-    for name in (getattr(options, option) for option in asked if hasattr(options, option)):
+    for name in filter(None, (getattr(options, option, None) for option in asked)):
         size = load_weights(_find_weights(experiment, name)).network.config.size
         if wanted is not None and size != wanted:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {wanted}")
