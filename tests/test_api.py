@@ -191,7 +191,7 @@ def test_an_unknown_source(model: vd.Model) -> None:
 
 
 def test_a_model_without_posteriors_samples_by_its_learned_prior(model: vd.Model, tmp_path: Path) -> None:
-    model.save_with_prior(tmp_path / "light.safetensors")
+    model.save_copy(tmp_path / "light.safetensors", learned_prior=True)
     light = vd.load(tmp_path / "light.safetensors")
     for frames in (light.sample(scene(), n=3, seed=1), light.sample(scene(), n=3, seed=1, source="learned")):
         np.testing.assert_array_equal(frames, model.sample(scene(), n=3, seed=1, source="learned"))

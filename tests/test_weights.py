@@ -18,9 +18,8 @@ from visual_dynamics.weights import (
     StoredPrior,
     Weights,
     load_weights,
-    save_for_sampling,
+    save_copy,
     save_weights,
-    save_with_prior,
 )
 
 
@@ -66,6 +65,11 @@ def test_the_paper_s_network_fits_into_14_megabytes(tmp_path: Path) -> None:
     save_weights(tmp_path / "m.safetensors", VisualDynamics(PAPER), sparse_posterior(4000, 3200, 200), {"step": 1})
     assert 13_990_000 < (tmp_path / "m.safetensors").stat().st_size <= MAX_BYTES
     assert len(load_weights(tmp_path / "m.safetensors").posteriors) > 1000
+
+
+def test_a_network_that_fills_the_file_still_has_posteriors(tiny_network: VisualDynamics, tmp_path: Path) -> None:
+    save_weights(tmp_path / "m.safetensors", tiny_network, sparse_posterior(500, 200, 40), {}, max_bytes=1000)
+    assert len(load_weights(tmp_path / "m.safetensors").posteriors) == 500
 
 
 def changed(source: Path, target: Path, metadata: dict[str, str]) -> Path:
@@ -134,7 +138,8 @@ def small_prior(latent: int) -> StoredPrior:
 @pytest.fixture
 def light(tiny_weights: Weights, tmp_path: Path) -> Path:
     """The tiny model with a learned prior in place of its posteriors."""
-    save_with_prior(tmp_path / "light.safetensors", tiny_weights, small_prior(tiny_weights.network.config.latent))
+    prior = small_prior(tiny_weights.network.config.latent)
+    save_copy(tmp_path / "light.safetensors", tiny_weights, prior=prior)
     return tmp_path / "light.safetensors"
 
 
@@ -177,7 +182,7 @@ def test_malformed_learned_priors(light: Path, tmp_path: Path) -> None:
 
 def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, tmp_path: Path) -> None:
     path = tmp_path / "sampling.safetensors"
-    save_for_sampling(path, tiny_weights)
+    save_copy(path, tiny_weights, motion_encoder=False)
     assert not any("motion_encoder" in name for name in load_file(path))
     light = load_weights(path)
     assert tiny_weights.encodes_motion and not light.encodes_motion
@@ -189,3 +194,46 @@ def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, 
     assert torch.equal(light.posteriors.mean, tiny_weights.posteriors.mean)
     with pytest.raises(UserError, match="without its motion encoder"):
         light.network.encode_motion(frame, frame)
+
+
+def test_one_byte_a_weight(tiny_weights: Weights, tmp_path: Path) -> None:
+    """No weight is off by more than half a step, a 254th of the largest of its 32 neighbours in memory."""
+    save_copy(tmp_path / "copy.safetensors", tiny_weights, eight_bits=True)
+    stored = load_file(tmp_path / "copy.safetensors")
+    assert all((value.dtype == torch.int8) == (value.ndim > 1) for key, value in stored.items() if "network." in key)
+    copy = load_weights(tmp_path / "copy.safetensors")
+    assert torch.equal(copy.posteriors.mean, tiny_weights.posteriors.mean)
+    for (name, value), exact in zip(
+        copy.network.state_dict().items(), tiny_weights.network.state_dict().values(), strict=True
+    ):
+        if value.ndim <= 1:
+            assert torch.equal(value, exact)
+        else:
+            for one, two in zip(value.flatten().split(32), exact.flatten().split(32), strict=True):
+                assert (one - two).abs().max() <= 1.01 * two.abs().max() / 254 + 1e-7, name
+
+
+def test_copies_of_copies(tiny_weights: Weights, tmp_path: Path) -> None:
+    """A copy of eight bits can be copied again in float16, and what is left out stays out."""
+    save_copy(tmp_path / "a.safetensors", tiny_weights, eight_bits=True, motion_encoder=False)
+    first = load_weights(tmp_path / "a.safetensors")
+    save_copy(tmp_path / "b.safetensors", first)
+    second = load_weights(tmp_path / "b.safetensors")
+    assert not second.encodes_motion
+    for one, two in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+    save_copy(tmp_path / "c.safetensors", second, prior=small_prior(TINY.latent))
+    save_copy(tmp_path / "d.safetensors", load_weights(tmp_path / "c.safetensors"))
+    assert load_weights(tmp_path / "d.safetensors").prior is not None
+
+
+def test_malformed_steps(tiny_weights: Weights, tmp_path: Path) -> None:
+    path = tmp_path / "copy.safetensors"
+    save_copy(path, tiny_weights, eight_bits=True)
+    tensors, header = load_file(path), metadata_of(path)
+    name = next(name for name in tensors if name.startswith("steps."))
+    for value in (tensors[name][:1].clone(), tensors[name] / 0):
+        path.write_bytes(save(tensors | {name: value}, header))
+        assert "malformed" in refusal(path)
+    path.write_bytes(save({key: value for key, value in tensors.items() if key != name}, header))
+    assert name in refusal(path)

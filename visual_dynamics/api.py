@@ -41,7 +41,7 @@ from visual_dynamics.images import (
 from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import Weights, load_weights, save_with_prior
+from visual_dynamics.weights import Weights, load_weights, save_copy
 
 Source = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
@@ -151,9 +151,16 @@ class Model:
         """The file's learned prior, or one that is fitted to its posteriors now, which takes seconds."""
         return LearnedPrior(self.weights.prior) if self.weights.prior else fit_prior(self.weights.posteriors)
 
-    def save_with_prior(self, path: str | Path) -> None:
-        """Write a copy of the model that draws z from its learned prior and holds no training posteriors."""
-        save_with_prior(Path(path), self.weights, self.learned_prior.stored)
+    def save_copy(
+        self, path: str | Path, eight_bits: bool = False, motion_encoder: bool = True, learned_prior: bool = False
+    ) -> None:
+        """Write a lighter copy of the model.
+
+        With weights of eight bits it has half the size; without its motion encoder, again half, but then it cannot
+        read the motion of a pair. With its learned prior it holds no training posteriors.
+        """
+        prior = self.learned_prior.stored if learned_prior else None
+        save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
 
     def picture(self, image: ImageSource) -> Frames:
         """The image as the model sees it, uint8 (H, W, 3): the frame that the results follow."""

@@ -1,9 +1,9 @@
 """One safetensors file a model: weights, configuration, training posteriors. Loading it runs no code.
 
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
-(how it was made). Tensors named `network.*` are the weights, in float16; `posteriors.*` the stored q(z | v, I);
-`prior.*` a mixture that was fitted to them. One of the last two may be missing; so may the motion encoder, half of the
-weights, which sampling does not ask.
+(how it was made). Tensors named `network.*` are the weights, in float16, or in whole numbers of one byte, which
+`steps.*` scale; `posteriors.*` the stored q(z | v, I); `prior.*` a mixture that was fitted to them. One of the last two
+may be missing; so may the motion encoder, half of the weights, which sampling does not ask.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
@@ -28,8 +29,12 @@ from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.objective import kl_per_dimension
 
 FORMAT = "visual-dynamics"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)  # version 1 knows float16 only
+BLOCK = 32  # weights of eight bits that share a step
+SMALLEST_STEP = 2.0**-24  # of float16
 MAX_BYTES = 14_000_000  # of a shipped model
+LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
 PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
@@ -127,24 +132,77 @@ class NoMotionEncoder(nn.Module):
 def save_weights(
     path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
 ) -> None:
-    """Write the light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`."""
+    """Write the light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`.
+
+    A network that is larger by itself makes a larger file: there is always room for some posteriors.
+    """
     tensors, metadata = _contents(network, training)
     left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
-    stored = StoredPosteriors.compress(posterior, left)
+    stored = StoredPosteriors.compress(posterior, max(left, LEAST_POSTERIORS))
     write_atomically(path, save(tensors | _named("posteriors", stored), metadata))
 
 
-def save_with_prior(path: Path, weights: Weights, prior: StoredPrior) -> None:
-    """Write a copy of a model that holds a learned prior in place of training posteriors."""
+def save_copy(
+    path: Path,
+    weights: Weights,
+    eight_bits: bool = False,
+    motion_encoder: bool = True,
+    prior: StoredPrior | None = None,
+) -> None:
+    """Write a lighter copy of a model: three ways, each alone or with the others.
+
+    `eight_bits` stores a weight in one byte: half the size. Without the motion encoder half is left, too, all that
+    sampling needs. A prior takes the place of the training posteriors.
+    """
     tensors, metadata = _contents(weights.network, weights.training)
-    write_atomically(path, save(tensors | _named("prior", prior), metadata))
+    if not motion_encoder:
+        tensors = {name: value for name, value in tensors.items() if not name.startswith(MOTION_ENCODER)}
+    if eight_bits:
+        tensors = _in_eight_bits(tensors)
+    if prior is None and len(weights.posteriors):
+        tensors |= _named("posteriors", weights.posteriors)
+    prior = prior or weights.prior
+    if prior:
+        tensors |= _named("prior", prior)
+    write_atomically(path, save(tensors, metadata))
 
 
-def save_for_sampling(path: Path, weights: Weights) -> None:
-    """Write a copy of a model without its motion encoder: half the size, all that sampling needs."""
-    tensors, metadata = _contents(weights.network, weights.training)
-    kept = {name: value for name, value in tensors.items() if not name.startswith(MOTION_ENCODER)}
-    write_atomically(path, save(kept | _named("posteriors", weights.posteriors), metadata))
+def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Float16 weights as whole numbers from -127 to 127 and, for each block of them, the step between two numbers."""
+    result = dict(tensors)
+    for name, value in tensors.items():
+        if value.dtype == torch.float16:
+            blocks = _in_blocks(value.float())
+            step = (blocks.abs().amax(1, keepdim=True) / 127).half().clamp_min(SMALLEST_STEP)
+            numbers = (blocks / step).round().clamp(-127, 127).to(torch.int8)
+            result[name] = numbers.flatten()[: value.numel()].view(value.shape)
+            result["steps." + name.removeprefix("network.")] = step.flatten()
+    return result
+
+
+def _in_blocks(value: Tensor) -> Tensor:
+    """Any shape -> (blocks, BLOCK), in the order of memory; zeros fill the last block."""
+    flat = value.flatten()
+    return F.pad(flat, (0, -len(flat) % BLOCK)).view(-1, BLOCK)
+
+
+def _network_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The network's weights and statistics in float32, whichever way they were stored."""
+    state = {}
+    for name, value in tensors.items():
+        if name.startswith("network."):
+            short = name.removeprefix("network.")
+            state[short] = (
+                _of_eight_bits(value, tensors[f"steps.{short}"]) if value.dtype == torch.int8 else value.float()
+            )
+    return state
+
+
+def _of_eight_bits(value: Tensor, step: Tensor) -> Tensor:
+    blocks = _in_blocks(value.float())
+    if step.shape != (len(blocks),) or not torch.isfinite(step).all():
+        raise ValueError("the steps of its weights are malformed")
+    return (blocks * step[:, None].float()).flatten()[: value.numel()].view(value.shape)
 
 
 def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -191,11 +249,7 @@ def load_weights(path: Path) -> Weights:
             network = VisualDynamics(config)
         if not any(name.startswith(MOTION_ENCODER) for name in tensors):
             network.motion_encoder = NoMotionEncoder()  # type: ignore[assignment]
-        state = {
-            name.removeprefix("network."): value.float()
-            for name, value in tensors.items()
-            if name.startswith("network.")
-        }
+        state = _network_state(tensors)
         state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
         network.load_state_dict(state, strict=True, assign=True)
         stored, prior = _latents(tensors, config.latent)
@@ -214,8 +268,9 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
         raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model") from None
     if name != FORMAT:
         raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
-    if version != VERSION:
-        raise UserError(f"{path} has format version {version}; this program reads version {VERSION}")
+    if version not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise UserError(f"{path} has format version {version}; this program reads versions {known}")
 
 
 def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[StoredPosteriors, StoredPrior | None]:

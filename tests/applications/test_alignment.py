@@ -166,7 +166,7 @@ def test_reed_s_characters_moved() -> None:
     import visual_dynamics
     from visual_dynamics.data.sprites import CLIPS, read_characters
 
-    predictor = visual_dynamics.load("sprites").predictor
+    predictor = visual_dynamics.load("sprites-poses").predictor
     characters = read_characters(SPRITES, [32, 178])
     walk = next(clip for clip in CLIPS if (clip.animation, clip.view) == ("walk", "left"))
     reference, truth = (characters.rgba(place, walk.frames).permute(0, 2, 3, 1).numpy() for place in (0, 1))

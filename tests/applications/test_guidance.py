@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.guidance import PATIENCE, find_way
+from visual_dynamics.applications.guidance import find_way
 
 COUNT = 10
 
@@ -20,16 +20,17 @@ def numbers(way: dict[int, Tensor]) -> list[float]:
 
 
 class Counting:
-    """What comes after n is n + 1, but wrong turns lead elsewhere."""
+    """What comes after n is n + 1, but wrong turns lead elsewhere; some drafts are doubtful."""
 
-    def __init__(self, **turns: float) -> None:
+    def __init__(self, doubtful: tuple[int, ...] = (), **turns: float) -> None:
         self.turns = {int(name[5:]): to for name, to in turns.items()}
+        self.doubtful = doubtful
         self.asked: list[tuple[int, int]] = []
 
-    def __call__(self, before: int, after: int, made: Tensor) -> Tensor:
+    def __call__(self, before: int, after: int, made: Tensor) -> tuple[Tensor, float]:
         self.asked.append((before, after))
         number = float(made[0, 0, 0])
-        return frame(self.turns.get(int(number), number + 1))
+        return frame(self.turns.get(int(number), number + 1)), 1e9 if after in self.doubtful else 0.0
 
 
 def poses(**wrong: float) -> dict[int, Tensor]:
@@ -54,15 +55,21 @@ def test_a_start_from_a_wrong_pose_is_left_again() -> None:
 
 
 def test_at_the_end_the_guide_is_trusted() -> None:
-    last = COUNT - PATIENCE
-    way = numbers(find_way(range(COUNT), poses(), Counting(**{f"from_{last}": 50}), range(COUNT)))
-    assert way == [*range(last + 1), *range(50, 50 + PATIENCE - 1)]
+    way = numbers(find_way(range(COUNT), poses(), Counting(**{f"from_{COUNT - 2}": 50}), range(COUNT)))
+    assert way == [*range(COUNT - 1), 50]
+
+
+def test_a_doubtful_draft_gives_way_to_a_pose_that_differs() -> None:
+    way = numbers(find_way(range(COUNT), poses(), Counting(doubtful=(9,), from_8=50), range(COUNT)))
+    assert way == list(range(COUNT))
+    near = poses(at_4=5)  # close enough to agree: the guide's own is kept, however doubtful
+    assert numbers(find_way(range(COUNT), near, Counting(doubtful=(4,)), range(COUNT))) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("order", [[0], [2], [1, 0], [3, 0, 1, 2]])
 def test_any_order_and_length(order: list[int]) -> None:
     direct = {place: frame(place) for place in order}
-    way = find_way(order, direct, lambda before, after, made: frame(after), range(4))
+    way = find_way(order, direct, lambda before, after, made: (frame(after), 0.0), range(4))
     assert numbers(way) == sorted(order)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from tests.sprites import noise_characters
 from visual_dynamics.data import sprites
@@ -31,7 +32,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
 def test_four_tables_of_four_rows(result: dict) -> None:
     assert len(result["tables"]) == 4
     for table in result["tables"].values():
-        assert set(table) == {"copy", "pixel addition", "ours", "ours, own motion"}
+        assert set(table) == {"copy", "pixel addition", "ours, z = 0", "ours", "ours, own motion"}
         assert all(len(values) == 5 for row in table.values() for values in row.values())
 
 
@@ -58,6 +59,16 @@ def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert "| ours, paper | 9.5 | 11.5 | 11.1 | 28.2 | 19.0 | 15.9 |" in text and "| **ours** |" in text
     assert "| Dis+Cls (Reed et al.) | 13.3 | 24.6 | 17.2 | 18.9 | 40.8 | 23.0 |" in text
     assert (tmp_path / "analogy.md").read_text() == text
+
+
+def test_the_figure_comes_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    shown = [(example["animation"], example["part"]) for example in result["examples"]]
+    assert len(shown) == len(set(shown)) >= 5
+    EXPERIMENTS["analogy"].draw(result, tmp_path)
+    with Image.open(tmp_path / "analogy.png") as figure:
+        assert figure.size == (250 + 5 * (128 + 8), 32 + len(shown) * (128 + 8))
+    EXPERIMENTS["analogy"].draw(result | {"examples": []}, tmp_path / "without")
+    assert not (tmp_path / "without" / "analogy.png").exists()
 
 
 def test_without_sprites_it_says_what_it_needs() -> None:

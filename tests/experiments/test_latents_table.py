@@ -80,6 +80,6 @@ def test_the_shipped_model_uses_few_dimensions() -> None:
 
 
 def test_a_model_without_posteriors_is_measured_alike(result: dict, tiny_weights_file: Path, tmp_path: Path) -> None:
-    load(tiny_weights_file).save_with_prior(tmp_path / "prior.safetensors")
+    load(tiny_weights_file).save_copy(tmp_path / "prior.safetensors", learned_prior=True)
     found = make(Options(str(tmp_path / "prior.safetensors"), samples=40, seed=3))["sets"]["Shapes"]
     assert found["nats"] == result["sets"]["Shapes"]["nats"]

@@ -81,7 +81,7 @@ def test_full_pass_is_the_network(tiny_weights: Weights) -> None:
 
 
 def test_a_model_with_a_learned_prior_only(tiny_weights_file: Path, tmp_path: Path) -> None:
-    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
     plan = speed.Plan(futures=3, rounds=1, passes=2)
     assert speed.time_futures(load(tmp_path / "light.safetensors"), plan, CPU)["compared"] == 2
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_compared_is_said(result: dict) -> None:
 
 
 def test_a_learned_prior_does_not_rank_dimensions(tiny_weights_file: Path, tmp_path: Path) -> None:
-    load(tiny_weights_file).save_with_prior(tmp_path / "prior.safetensors")
+    load(tiny_weights_file).save_copy(tmp_path / "prior.safetensors", learned_prior=True)
     prior, sprites_there = str(tmp_path / "prior.safetensors"), tmp_path
     for options in (Options(prior), Options(str(tiny_weights_file), prior, sprites_there)):
         with pytest.raises(UserError, match=r"prior\.safetensors holds no training posteriors, by which dimensions"):

@@ -106,10 +106,12 @@ def _guided(
     def again(draft: Tensor) -> Tensor:
         return predictor.decode(predictor.encode(target, draft).mean[None])[0].cpu()
 
-    def follow(before: int, after: int, frame: Tensor) -> Tensor:
+    def follow(before: int, after: int, frame: Tensor) -> tuple[Tensor, float]:
         code = guide.encode(motions[before], motions[after]).mean
         guide.set_image(snapped(frame))
-        return again(snapped(guide.decode(code[None])[0]))
+        draft = snapped(guide.decode(code[None])[0])
+        made = again(draft)
+        return made, float((snapped(made) - draft).square().sum())
 
     clean = {frame: again(direct[frame]) for frame in set(twins) - {pose}} | {pose: target}
     made = {frame: clean[twin] for frame, twin in enumerate(twins)}

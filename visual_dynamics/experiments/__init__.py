@@ -1,10 +1,9 @@
 """One file per table or figure of the paper.
 
 An experiment is a module with a SUMMARY, its Options (a dataclass: what a reader may change), `compute` (options in, a
-JSON result out) and `draw` (tables and figures from that JSON alone); one about a model that does not come with the
-package says HOW_TO_TRAIN it. `Options.small` is a quick look, within a minute or two on two CPU cores. `headline`, if
-there is one, is the line of an overview; which table or figure of the paper an experiment makes: paper_items.py. What
-all results say of themselves: origin.py.
+JSON result out) and `draw` (tables and figures from that JSON alone). `Options.small` is a quick look, within a minute
+or two on two CPU cores. `headline`, if there is one, is the line of an overview; which table or figure of the paper an
+experiment makes: paper_items.py. What all results say of themselves: origin.py.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from visual_dynamics.experiments import (
     realism_table,
     relations_table,
     shapes_table,
+    sweeps_table,
     toy_world,
     traversal_figure,
 )
@@ -51,6 +51,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "animation": animation_table,  # type: ignore[dict-item]
     "realism": realism_table,  # type: ignore[dict-item]
     "latents": latents_table,  # type: ignore[dict-item]
+    "sweeps": sweeps_table,  # type: ignore[dict-item]
     "traversal": traversal_figure,  # type: ignore[dict-item]
     "layers": layers_table,  # type: ignore[dict-item]
     "disocclusion": disocclusion_table,  # type: ignore[dict-item]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
@@ -12,10 +16,13 @@ from visual_dynamics.provenance import short_commit
 
 PARTS = ("all", "within one sex", "across")
 OURS, OWN = "ours", "ours, own motion"
+SCALE, GAP, TEXT, LABEL = 2, 8, 16, 250  # pixels: a pixel, between pictures, height of words, room for them
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
     text = tables(result)
+    if result.get("examples"):
+        write_atomically(folder / "analogy.png", figure(result["examples"]))
     write_atomically(folder / "analogy.md", text.encode())
     return text
 
@@ -54,3 +61,29 @@ def tables(result: dict[str, Any]) -> str:
 def _row(name: str, values: list[float]) -> str:
     average = sum(values) / len(values)
     return f"| {name} | {' | '.join(f'{value:.1f}' for value in values)} | {average:.1f} |"
+
+
+def figure(examples: list[dict[str, Any]]) -> bytes:
+    """A row an example: the motion on one character, then the other one, as predicted and in truth; as PNG."""
+    rows = [{name: _decoded(text) for name, text in example["pictures"].items()} for example in examples]
+    width, height = (side + GAP for side in next(iter(rows[0].values())).size)
+    sheet = Image.new("RGB", (LABEL + len(rows[0]) * width, TEXT + 2 * GAP + len(rows) * height), "white")
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(TEXT)
+    for column, name in enumerate(rows[0]):
+        middle = LABEL + column * width + (width - GAP) / 2
+        pen.text((middle, GAP + TEXT / 2), name, fill="black", font=font, anchor="mm")
+    for number, (example, row) in enumerate(zip(examples, rows, strict=True)):
+        top = TEXT + 2 * GAP + number * height
+        words = (example["animation"], example["part"], f"character {example['from']} to {example['to']}")
+        for line, part in enumerate(words):
+            pen.text((GAP, top + (line + 1) * 1.5 * TEXT), part, fill="black", font=font, anchor="lm")
+        for column, picture in enumerate(row.values()):
+            sheet.paste(picture, (LABEL + column * width, top))
+    stream = io.BytesIO()
+    sheet.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _decoded(text: str) -> Image.Image:
+    picture = Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB")
+    return picture.resize((picture.width * SCALE, picture.height * SCALE), Image.Resampling.NEAREST)

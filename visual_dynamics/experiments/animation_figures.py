@@ -16,7 +16,7 @@ from visual_dynamics.provenance import short_commit
 
 PARTS = {"within one sex": "-", "across": "--"}  # and how their lines are drawn
 COLOURS = {"direct": "tab:blue", "guided": "tab:orange"}
-STRIPS = {"reference": "reference", "truth": "truth", "made": "ours"}  # rows of a strip, and their labels
+STRIPS = {"reference": "reference", "truth": "truth", "made": "guided"}  # rows of a strip, and their labels
 SCALE = 2  # pixels a pixel
 GAP, LABEL, TEXT = 10, 104, 18  # pixels: between strips, room for labels, height of words
 PAPER, INK = (255, 255, 255), (32, 32, 32)
@@ -38,10 +38,9 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    best = "guided" if "guided" in result["rows"] else "direct"
-    ours, copy = (fmean(result["rows"][row]["all"]["error"].values()) for row in (best, "copy"))
+    guided, copy = (fmean(result["rows"][row]["all"]["error"].values()) for row in ("guided", "copy"))
     measure = "squared error of a frame, average of five animations"
-    return Headline(measure, "not in the paper", f"{ours:.1f}", f"{copy:.1f} (standing still)")
+    return Headline(measure, "not in the paper", f"{guided:.1f}", f"{copy:.1f} (standing still)")
 
 
 def table(result: dict[str, Any], what: str) -> str:
@@ -74,7 +73,7 @@ def notes(result: dict[str, Any]) -> str:
         f"Right pose: the nearest true frame of the clip is at most {protocol['alike']:g} away from the right one. "
         f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. {CREDIT} "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
-        f"guide {result['guide'] or 'none'}, "
+        f"guide {result['guide']}, weights {result['guide_weights'][:12]}, "
         f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
     )
 
@@ -90,9 +89,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     for axis, name in zip(figure.subplots(1, len(animations), sharey=True, squeeze=False)[0], animations, strict=True):
         lines = [("copy", "all", "0.6", "-")]
-        lines += [
-            (row, part, COLOURS[row], PARTS[part]) for part in PARTS for row in COLOURS if part in rows.get(row, ())
-        ]
+        lines += [(row, part, COLOURS[row], PARTS[part]) for part in PARTS for row in COLOURS if part in rows[row]]
         for row, part, colour, style in lines:
             errors = rows[row][part]["error by frame"][name]
             words = row if row == "copy" else f"{row}, {part}"

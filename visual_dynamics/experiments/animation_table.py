@@ -1,15 +1,15 @@
 """Whole animations: from its first frame a character that the model was not trained on is to move as another one does.
 
 Paper      beyond it: its table of analogies (`reproduce analogy`) makes one frame at a time.
-Command    visual-dynamics reproduce animation --sprites FOLDER [--guide MODEL] [--samples COUPLES]
-Cost       about 80 s a couple on one CPU core, so some 27 minutes for the default 20.
+Command    visual-dynamics reproduce animation --sprites FOLDER [--samples COUPLES]
+Cost       about 140 s a couple on one CPU core, so some 47 minutes for the default 20.
 
 Protocol: couples (reference, target) of Reed's 100 test characters with the same weapon, drawn by the seed before
 anything is made, half within one sex, half across. From the target's first frame of a clip `animate` makes all others,
 in the target's own colours, for the five animations in four views: "direct", each from the first frame, and "guided",
-the same after a second model (--guide), of what comes next, has shown the way. "copy": the target stands still. Error:
-squared difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin
-with the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many do.
+the same after a second model, of what comes next, has shown the way. "copy": the target stands still. Error: squared
+difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin with
+the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many have.
 
 Right pose: the nearest true frame of the target's clip is the right one, or looks like it (held poses differ by a few
 shades). Growth: the largest mean error of a frame number over that of frame 1.
@@ -56,8 +56,8 @@ SHOWN_VIEW = "down"  # of the strips; all that a quick look takes
 class Options:
     """What a reader may change."""
 
-    model: str = "sprites"
-    guide: str | None = None  # a model of what comes next, for the row "guided"
+    model: str = "sprites-poses"
+    guide: str = "sprites"  # the model of what comes next
     sprites: Path | None = None  # the folder of Reed's characters
     samples: int | None = None  # couples of characters
     seed: int = 0
@@ -85,14 +85,13 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     started = time.monotonic()
     if options.sprites is None:
         raise UserError("this is measured on Reed's sprites: give their folder with --sprites")
-    model = load(options.model, str(device))
-    guide = load(options.guide, str(device)) if options.guide else None
+    model, guide = (load(name, str(device)) for name in (options.model, options.guide))
     split = sprites.reed_split()
     characters = sprites.read_characters(options.sprites, split.test)
     couples = draw_couples(characters, options.samples or (SMALL_COUPLES if options.small else COUPLES), options.seed)
     twins = int(np.isin([characters.numbers[couple.target] ^ 1 for couple in couples], split.train).sum())
     views = (SHOWN_VIEW,) if options.small else sprites.VIEWS
-    rows, strips = measure(model.predictor, guide.predictor if guide else None, characters, couples, tell, views)
+    rows, strips = measure(model.predictor, guide.predictor, characters, couples, tell, views)
     return {
         "experiment": "animation",
         "rows": rows,
@@ -109,8 +108,8 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             "views": views,
             "alike": ALIKE,
         },
-        "guide": Path(options.guide).name if options.guide else None,
-        "guide_weights": guide.weights.digest if guide else None,
+        "guide": Path(options.guide).name,
+        "guide_weights": guide.weights.digest,
     } | origin(options, model, started, device)
 
 
@@ -131,7 +130,7 @@ def draw_couples(characters: sprites.Characters, count: int, seed: int) -> list[
 
 def measure(
     predictor: Predictor,
-    guide: Predictor | None,
+    guide: Predictor,
     characters: sprites.Characters,
     couples: list[Couple],
     tell: Tell,
@@ -145,7 +144,7 @@ def measure(
     for number, couple in enumerate(couples):
         for place, clip in enumerate(clips):
             reference, target = (as_pictures(characters, who, clip.frames) for who in couple[:2])
-            made = {row: make(predictor, guide, row, reference, target) for row in (ROWS if guide else ROWS[:-1])}
+            made = {row: make(predictor, guide, row, reference, target) for row in ROWS}
             for row, pictures in made.items():
                 found = score(pictures, target)
                 for part in (couple.part, ALL):
@@ -153,9 +152,7 @@ def measure(
             if couple == shown[couple.part] and clip.animation in SHOWN and clip.view == SHOWN_VIEW:
                 named = {"animation": clip.animation, "view": clip.view, "part": couple.part}
                 numbers = {"from": int(characters.numbers[couple[0]]), "to": int(characters.numbers[couple[1]])}
-                strips.append(
-                    named | numbers | {"pictures": strip(reference, target, made["guided" if guide else "direct"])}
-                )
+                strips.append(named | numbers | {"pictures": strip(reference, target, made["guided"])})
             tell("clips", (number * len(clips) + place + 1) / (len(couples) * len(clips)))
     rows = {row: {part: summary(found) for part, found in parts.items()} for row, parts in scores.items()}
     return rows, strips
@@ -172,7 +169,7 @@ def as_pictures(characters: sprites.Characters, who: int, frames: slice) -> Pixe
     return characters.rgba(who, frames).permute(0, 2, 3, 1).numpy()
 
 
-def make(predictor: Predictor, guide: Predictor | None, row: Row, reference: Pixels, target: Pixels) -> Pixels:
+def make(predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, target: Pixels) -> Pixels:
     """A clip (T, 60, 60, 4) from the first frame of the target's; the rest of it is not looked at."""
     if row == "copy":
         return np.repeat(target[:1], len(reference), axis=0)

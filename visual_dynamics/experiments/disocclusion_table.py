@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
 
 SUMMARY = "errors and pictures where a motion reveals what was hidden (figure on Shapes+Texture)"
-HOW_TO_TRAIN = "visual-dynamics train runs/shapes-texture --data shapes-texture --rendering smooth --preset paper-z8"
 SCENES, SMALL_SCENES = 200, 20
 FLOW_SCENES, SMALL_FLOW_SCENES = shapes.TRAIN_PAIRS, 1_000
 RENDERING: shapes.Rendering = "smooth"
@@ -57,7 +56,7 @@ MARGIN, LEAST_SIDE = 5, 24  # pixels: around what is zoomed into, and the smalle
 class Options:
     """What a reader may change."""
 
-    model: str = "shapes-texture"  # no file comes with the package: see HOW_TO_TRAIN
+    model: str = "shapes-texture"
     samples: int | None = None  # scenes
     seed: int = 0
     small: bool = False  # a quick look: fewer scenes, also for Flow

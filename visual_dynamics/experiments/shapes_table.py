@@ -165,16 +165,23 @@ def measure_generated(
 ) -> dict[str, Any]:
     """Rows on `most` generated test images, against true futures of the same images."""
     count = min(most, samples)
-    scenes = shapes.draw_scenes(count, seed, "test")
-    frames = shapes.images(scenes, rendering=rendering, size=SIZE)
-    masks = shapes.visible_masks(scenes, rendering=rendering, size=SIZE)
-    images = Images(frames.to(device).float() / 255, masks.to(device))
+    scenes, images = generated_images(count, rendering, seed, device)
     each = max(1, samples // count)
     truth, second = (measure_truth(scenes, rendering, images, each, seed + 1 + half, tell) for half in range(2))
     measured = {
         name: measure_row(sampler, images, each, seed, f"{name} ({rendering})", tell) for name, sampler in rows.items()
     }
     return summary(truth, second, measured, samples=count * each)
+
+
+def generated_images(
+    count: int, rendering: shapes.Rendering, seed: int, device: torch.device
+) -> tuple[shapes.Scenes, Images]:
+    """Test scenes, and how they look before they move."""
+    scenes = shapes.draw_scenes(count, seed, "test")
+    frames = shapes.images(scenes, rendering=rendering, size=SIZE)
+    masks = shapes.visible_masks(scenes, rendering=rendering, size=SIZE)
+    return scenes, Images(frames.to(device).float() / 255, masks.to(device))
 
 
 def measure_truth(

@@ -32,7 +32,6 @@ class SpriteClip(StrEnum):
 class Way(StrEnum):
     chained = "chained"
     direct = "direct"
-    guided = "guided"
 
 
 CLIPS = list(SpriteClip)
@@ -40,29 +39,28 @@ REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
-METHOD_HELP = (
-    "All frames directly from the target, each chained to the one before it, or directly but guided by a model of what "
-    "comes next.  [default: guided, direct without --guide]"
-)
+METHOD_HELP = "All frames directly from the target, or each chained to the one before it."
 GUIDE_HELP = (
-    "A model of what comes next, trained on neighbouring frames; it helps where characters strike poses differently."
+    "The model of what comes next, which shows direct the way, or none.  [default: sprites with --model sprites-poses]"
 )
+GUIDES = {"sprites-poses": "sprites"}  # shipped models, and what guides them
+NO_GUIDE = "none"
 ALIGN_HELP = (
     "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
 )
-LOOP_HELP = "The animation is a cycle, its first frame follows the last; not with direct."
+LOOP_HELP = "The animation is a cycle, its first frame follows the last; for chained, or with a guide."
 
 
 def animate(
     reference: Annotated[Path, typer.Argument(metavar="REFERENCE", help=REFERENCE_HELP)],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET_HELP)],
-    model: ModelOption = "sprites",
+    model: ModelOption = "sprites-poses",
     cell: Annotated[str | None, typer.Option(help="Width and height of a picture's cells: 64x64.")] = None,
     rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
     tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
     pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
-    method: Annotated[Way | None, typer.Option(help=METHOD_HELP, show_default=False)] = None,
-    guide: Annotated[str | None, typer.Option(help=GUIDE_HELP)] = None,
+    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.direct,
+    guide: Annotated[str | None, typer.Option(help=GUIDE_HELP, show_default=False)] = None,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
@@ -92,13 +90,12 @@ def animate(
     )
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    if guide and method not in (None, Way.guided):
-        raise UserError(f"--guide is for --method guided, not {method}")
-    if method is Way.guided and not guide:
-        raise UserError(f"--method guided needs a model of what comes next beside {model}: give it with --guide")
-    method = method or (Way.guided if guide else Way.direct)
-    if loop and method is Way.direct:
-        raise UserError("--loop is not for direct, which makes every frame from the target")
+    guide = guide or (GUIDES.get(model) if method is Way.direct else None)
+    guide = None if guide == NO_GUIDE else guide
+    if guide and method is Way.chained:
+        raise UserError("--guide is for --method direct: chained frames follow each other without one")
+    if loop and method is Way.direct and not guide:
+        raise UserError("--loop needs --guide or --method chained: direct alone makes every frame from the target")
     console = Console(stderr=True)
     with (
         ResultFolder(out, overwrite) as folder,
@@ -110,7 +107,7 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        options = Options(tag, pose, "chained" if method is Way.chained else "direct", loop, snap, align=align)
+        options = Options(tag, pose, method.value, loop, snap, align=align)
         predictor = load(model, device).predictor
         check_model(predictor, model)
         leading = load(guide, device).predictor if guide else None

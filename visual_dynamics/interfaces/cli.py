@@ -232,6 +232,28 @@ def models() -> None:
 
 
 @app.command()
+def compact(
+    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
+    file: Annotated[Path, typer.Argument(help="The copy to write, a .safetensors file.")],
+    eight_bits: Annotated[bool, typer.Option("--eight-bits/--float16", help="One byte a weight, or two.")] = True,
+    motion_encoder: Annotated[
+        bool, typer.Option(help="Keep what reads the motion of a pair; sampling does without it.")
+    ] = True,
+    learned_prior: Annotated[
+        bool, typer.Option("--learned-prior", help="A fitted mixture of Gaussians in place of training posteriors.")
+    ] = False,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Write a lighter copy of a model, to share it."""
+    if file.suffix != ".safetensors":
+        raise UserError(f"a model is a .safetensors file, and {file} would not be one")
+    if file.exists() and not overwrite:
+        raise UserError(f"{file} exists already; --overwrite replaces it")
+    _load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
+    typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
 def bench(
     out: OutOption = OUT / "bench",
     device: DeviceOption = "auto",

@@ -126,9 +126,8 @@ def _section(name: str, items: list[Item], found: Made | None) -> str:
 
 def _origin(result: dict[str, Any]) -> dict[str, str]:
     digests = [f"{words}`{result[key][:12]}`" for key, words in WEIGHTS.items() if result.get(key)]
-    if each := [
-        found for found in result.get("sets", {}).values() if "weights" in found
-    ]:  # a model of its own for each
+    several = [*result.get("sets", {}).values(), *result.get("runs", {}).values()]
+    if each := [found for found in several if "weights" in found]:  # a model of its own for each
         digests = [f"{found['model']} `{found['weights'][:12]}`" for found in each]
     facts = {
         "seed": str(result.get("seed", "unknown")),

@@ -23,6 +23,9 @@ def reproduce(
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Folder of the trainings of sweeps, made here where they are missing.")
+    ] = None,
     small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -40,6 +43,7 @@ def reproduce(
         "guide": guide,
         "integer_model": integer_model,
         "pairs": pairs,
+        "runs": runs,
         "seed": seed,
         "small": small or None,
     }

@@ -84,6 +84,8 @@ def without_nan(value: Any) -> Any:
 def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | None) -> None:
     """Tell a mistake now, not after minutes of measuring. `wanted`: the frame size the models must have, if any."""
     check_folder(folder)
+    if runs := getattr(options, "runs", None):
+        check_folder(runs)
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")
     for place in ("pairs", "sprites"):
@@ -92,20 +94,7 @@ def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | Non
             raise UserError(f"no such folder or zip: {path}")
     asked = ["model", "guide", "autoencoder", "integer_model"]
     asked += ["sprites_model"] if getattr(options, "sprites", None) else []
-    for name in filter(None, (getattr(options, option, None) for option in asked)):
-        size = load_weights(_find_weights(experiment, name)).network.config.size
+    for name in (getattr(options, option) for option in asked if hasattr(options, option)):
+        size = load_weights(find_weights(name)).network.config.size
         if wanted is not None and size != wanted:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {wanted}")
-
-
-def _find_weights(experiment: Experiment, name: str) -> Path:
-    """As `find_weights`; of a model that does not come with the package it is said how to make one."""
-    try:
-        return find_weights(name)
-    except UserError as error:
-        training = getattr(experiment, "HOW_TO_TRAIN", "")
-        if not training or name != experiment.Options().model or Path(name).exists():
-            raise
-        run = training.split()[2]
-        hint = f"train one with `{training}`, then give --model {run}/weights.safetensors"
-        raise UserError(f"no model {name!r} comes with the package: {hint}") from error

@@ -125,4 +125,6 @@ PRESETS: dict[str, NetworkConfig] = {
     "paper-z128": replace(PAPER, latent=128),
     "sprites": replace(PAPER, latent=16, background=0.0),  # drawn on black
     "tiny": TINY,
+    "tiny-z8": replace(TINY, latent=8),
+    "tiny-z32": replace(TINY, latent=32),
 }

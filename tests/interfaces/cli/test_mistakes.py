@@ -88,7 +88,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
     torch.save({"weight": torch.zeros(3)}, stream)
     (place / "torch.pt").write_bytes(stream.getvalue())
     reasons = {
-        "newer.safetensors": "has format version 9; this program reads version 1",
+        "newer.safetensors": "has format version 9; this program reads versions 1 and 2",
         "foreign.safetensors": "but not a visual-dynamics model",
         "part.safetensors": "does not hold a whole",
         "cut.safetensors": "is not a complete safetensors file",
@@ -155,6 +155,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         ("reproduce latents --sprites . --sprites-model nowhere", "no model 'nowhere'"),
         ("reproduce traversal --sprites-model shapes", "--sprites-model needs --sprites"),
         ("reproduce disocclusion --model nowhere", "no model 'nowhere': shipped models are"),
+        ("reproduce sweeps --small", "has no option --model; it has --runs, --samples, --seed"),
         ("reproduce shapes --samples 0", "samples must be positive"),
         ("reproduce shapes --out picture.png/below", "is a file"),
         ("bench --quick --out picture.png/below", "is a file"),

@@ -75,7 +75,7 @@ def test_extrapolate(run: Run, tiny: list[str]) -> None:
 def test_sprites_keep_their_size_and_alpha(run: Run, tiny_weights_file: Path) -> None:
     weights = load_weights(tiny_weights_file)
     weights.network.config = replace(weights.network.config, background=0.0)
-    Model(weights).save_with_prior("black.safetensors")
+    Model(weights).save_copy("black.safetensors", learned_prior=True)
     frame = np.zeros((12, 10, 4), np.uint8)
     frame[3:11, 2:8] = (220, 60, 90, 255)
     Image.fromarray(frame).save("sprite.png")
@@ -102,9 +102,23 @@ def test_traverse(run: Run, tiny: list[str]) -> None:
 
 
 def test_traverse_needs_posteriors(refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:
-    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
     told = refused("traverse", "picture.png", "--model", tmp_path / "light.safetensors", "--out", "new")
     assert "holds no training posteriors" in told
+
+
+def test_compact(run: Run, refused: Refused, tiny: list[str]) -> None:
+    assert run("compact", tiny[1], "whole.safetensors", "--float16").code == 0
+    answer = run("compact", tiny[1], "small.safetensors", "--no-motion-encoder")
+    assert answer.code == 0 and "small.safetensors: 0." in answer.out
+    assert Path("small.safetensors").stat().st_size < 0.7 * Path("whole.safetensors").stat().st_size
+    assert run("compact", "small.safetensors", "prior.safetensors", "--learned-prior").code == 0
+    assert load_weights(Path("prior.safetensors")).prior
+    assert run("sample", "picture.png", "--model", "small.safetensors", "-n", 1, "--out", "futures").code == 0
+    before = Path("small.safetensors").read_bytes()
+    assert "--overwrite" in refused("compact", tiny[1], "small.safetensors")
+    assert ".safetensors" in refused("compact", tiny[1], "small.bin")
+    assert Path("small.safetensors").read_bytes() == before
 
 
 def test_every_kind_of_clip_can_be_read_back(run: Run, tiny: list[str]) -> None:
@@ -168,7 +182,7 @@ def test_models_lists_what_is_shipped(run: Run) -> None:
 def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(catalogue, "SHIPPED", tmp_path)
     shutil.copy(tiny_weights_file, tmp_path / "whole.safetensors")
-    load(tiny_weights_file).save_with_prior(tmp_path / "light.safetensors")
+    load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
     light, whole = run("models").out.splitlines()
     assert "  learned prior  " in light and "posteriors" not in light
     assert "  40 posteriors  " in whole and "prior" not in whole

@@ -1,0 +1,226 @@
+"""The sweeps in small: what is missing is trained, what is there is measured, and figures come from the JSON alone."""
+
+import json
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from PIL import Image
+
+from visual_dynamics.api import load
+from visual_dynamics.data import shapes
+from visual_dynamics.errors import UserError
+from visual_dynamics.experiments import latents_table, sweeps_runs, sweeps_table
+from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
+from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
+from visual_dynamics.interfaces.cli import app
+from visual_dynamics.interfaces.reproduction import run_experiment
+from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.loop import train
+
+CPU = torch.device("cpu")
+SEED = 3
+NAMES = ["z8", "z32", "z200", "z200-kl0.08", "z200-kl0.32", "z200-kl1.28"]
+LEARNED = ("curve", "training_error", "held_out_error", "non_zero", "components", "nats_in_all", "z_mean", "kl")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def smaller() -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    few = {"pairs": 32, "batch": 8, "steps": 6, "warmup": 1, "kl_warmup": 2, "log_every": 1}
+    patch.setattr(sweeps_runs, "SMALL_TRAINING", few)
+    for name, value in (
+        ("SMALL_PAIRS", 20),
+        ("HELD_OUT", 10),
+        ("SMALL_IMAGES", 6),
+        ("SMALL_SAMPLES", 12),
+    ):
+        patch.setattr(sweeps_table, name, value)
+    yield
+    patch.undo()
+
+
+def make(runs: Path, seed: int = SEED) -> tuple[dict, list[str]]:
+    """The result, and what was told to be under way."""
+    told: list[str] = []
+    options = Options(runs, seed=seed, small=True)
+    made = sweeps_table.compute(options, CPU, lambda what, share: told.append(what))
+    return json.loads(json.dumps(made)), told
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sweeps") / "runs"
+
+
+@pytest.fixture(scope="module")
+def result(runs: Path) -> dict:
+    made, told = make(runs)
+    assert {what for what in told if what.startswith("train ")} == {f"train {name}" for name in NAMES}
+    return made
+
+
+def test_every_training_is_measured(result: dict) -> None:
+    assert list(result["runs"]) == NAMES
+    assert result["sizes"] == NAMES[:3] and result["kl_weights"] == NAMES[2:]
+    assert [run["latent"] for run in result["runs"].values()] == [8, 32, 200, 200, 200, 200]
+    assert [result["runs"][name]["kl_weight"] for name in NAMES[2:]] == [0.02, 0.08, 0.32, 1.28]
+    for name, run in result["runs"].items():
+        assert run["model"] == name and len(run["weights"]) == 64 and run["posteriors"] == 32
+        assert run["steps"] == 6 and run["curve"]["step"] == [1, 2, 3, 4, 5, 6] and run["seconds"] >= 0
+        assert set(run["kl"]) == set(result["floor"]) == set(result["columns"])
+        assert len(run["z_mean"]["centre"]) == len(run["z_logvar"]["deviation"]) == run["latent"]
+        assert run["training_error"] == run["curve"]["squared_error"][-1]
+    assert result["copy_error"] > 0 and result["protocol"]["samples"] == 12
+    assert all(result[name] is not None for name in ("seed", "commit", "device", "seconds", "protocol"))
+
+
+def test_numbers_by_hand(result: dict, runs: Path) -> None:
+    model = load(runs / "z32" / "weights.safetensors")
+    network, found = model.predictor.network, result["runs"]["z32"]
+    pairs = shapes.shapes_pairs(20, SEED, "test", "smooth", 16)
+    errors = []
+    noise = torch.randn(10, network.config.latent, generator=torch.Generator().manual_seed(0))
+    for before, after, drawn in zip(*pairs.batch(torch.arange(10)), noise, strict=True):
+        kernels = network.kernel_decoder(model.predictor.encode(before, after).sample(drawn)[None])
+        moved = network.decode(network.encode_image(before[None]), kernels)[0]
+        errors.append(float((moved - (after - before)).square().sum()))
+    assert found["held_out_error"] == pytest.approx(np.mean(errors), rel=1e-3)
+    whole = latents_table.measure(model, "z32", pairs, CPU, lambda share: None)
+    assert found["components"] == whole["components"] and found["non_zero"] == whole["non_zero"]
+    np.testing.assert_allclose(np.array(found["z_logvar"]["centre"]) / 100, whole["z_logvar"]["centre"], atol=0.0051)
+
+
+def test_what_is_there_is_only_measured(result: dict, runs: Path) -> None:
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    again, told = make(runs)
+    assert told and not [what for what in told if what.startswith("train ")]
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+    assert again["runs"] == result["runs"] and again["floor"] == result["floor"]
+
+
+def test_an_interrupted_training_is_resumed(result: dict, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("z32", "state.safetensors"))
+    steps: list[int] = []
+    config = replace(make_plan(SEED, small=True).runs["z32"], checkpoint_every=2)  # no other training for that
+
+    def stop() -> bool:
+        steps.append(1)
+        return len(steps) == 3
+
+    train(config, tmp_path / "z32", CPU, asked_to_stop=stop)
+    assert len(steps) == 3
+    early = (tmp_path / "z32" / "weights.safetensors").read_bytes()
+    resumed, told = make(tmp_path)
+    assert {what for what in told if what.startswith("train ")} == {"train z32"}
+    for name in LEARNED:
+        assert resumed["runs"]["z32"][name] == result["runs"]["z32"][name], name
+    (tmp_path / "z32" / "weights.safetensors").write_bytes(early)  # as if it broke off before it wrote the last ones
+    with pytest.raises(UserError, match="z32 cannot be finished: remove the folder"):
+        make(tmp_path)
+
+
+def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="z8 holds another training: its seed is 3, here it is 4") as told:
+        make(runs, seed=4)
+    assert "\n" not in str(told.value)
+    shutil.copytree(runs / "z8", tmp_path / "z200-kl1.28")
+    with pytest.raises(UserError, match=r"kl1.28 holds another training: its preset is tiny-z8, here it is tiny$"):
+        make(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["z200-kl1.28"]  # told before the others are trained
+
+
+def test_a_training_without_its_log_is_told(result: dict, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("state.safetensors"))
+    (tmp_path / "z8" / "log.jsonl").unlink()
+    with pytest.raises(UserError, match=r"cannot read .*log.jsonl: No such file"):
+        make(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file is a file; results need a folder"):
+        run_experiment("sweeps", {"runs": tmp_path / "file"}, tmp_path / "out", CPU)
+
+
+def test_days_on_a_cpu_are_not_begun() -> None:
+    with pytest.raises(UserError, match="take days on a CPU: give --runs FOLDER"):
+        sweeps_table.compute(Options(), CPU, lambda *told: None)
+
+
+def test_the_commands_make_the_planned_trainings() -> None:
+    plan = make_plan()
+    assert list(plan.runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.08", "z3200-kl0.32", "z3200-kl1.28"]
+    assert plan.sizes == list(plan.runs)[:4] and plan.weights == list(plan.runs)[3:]
+    command = typer.main.get_command(app).commands["train"]  # type: ignore[attr-defined]
+    for name, config in [*plan.runs.items(), *make_plan(5, small=True).runs.items()]:
+        words = shlex.split(training_command(f"runs/{name}", config))
+        assert words[:3] == ["visual-dynamics", "train", f"runs/{name}"]
+        params = command.make_context("train", words[2:]).params
+        given = {field.name: params[field.name] for field in fields(TrainingConfig) if field.name in params}
+        assert TrainingConfig(**given) == config
+        assert config.rendering == "smooth" and config.recolour and config.data == "shapes"
+    assert {config.steps for config in plan.runs.values()} == {3_000}
+
+
+def test_a_long_log_makes_a_short_curve() -> None:
+    log = [{"step": n, "squared_error": 1000 / n, "kl": 12.34567, "seconds": 2.0 * n} for n in range(1, 201)]
+    found = curve(log)
+    assert len(found["step"]) == 80 and found["step"][0] == 1 and found["step"][-1] == 200
+    assert len(set(found["step"])) == 80 and set(found["kl"]) == {12.35}
+    told = describe("z8", TrainingConfig(batch=4), log)
+    assert told["training_error"] == pytest.approx(np.mean([1000 / n for n in range(181, 201)]), rel=1e-3)
+    assert told["seconds"] == 400 and told["pairs_per_second"] == pytest.approx(199 * 4 / 400)
+
+
+def test_a_small_network_is_measured_at_the_usual_size() -> None:
+    class Copies:
+        def sample(self, frame: torch.Tensor, seeds: list[int]) -> torch.Tensor:
+            assert frame.shape == (3, 16, 16)
+            return frame.expand(len(seeds), -1, -1, -1)
+
+    frame = torch.full((3, 64, 64), 0.25)
+    made = Enlarged(Copies(), 16).sample(frame, [1, 2])
+    assert made.shape == (2, 3, 64, 64) and torch.allclose(made, frame)
+
+
+def test_motion_that_cannot_be_measured_is_none() -> None:
+    truth = torch.randn(9, 3, 2, generator=torch.Generator().manual_seed(0))
+    assert all(value < 0.01 for value in compare(truth, truth)["kl"].values())
+    moved = truth.clone()
+    moved[:, 2] = torch.nan
+    found = compare(truth, moved)
+    assert set(found["kl"].values()) == {None} and found["measured_shares"]["triangles"] == 0
+
+
+def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    text = sweeps_table.draw(result, tmp_path)
+    assert (tmp_path / "sweeps.md").read_text() == text
+    assert text.count("| 0.08 | 0.2 |") == 1 and f"| 8 | 3 | **{result['runs']['z8']['components']}** |" in text
+    assert "visual-dynamics train runs/sweeps/z200-kl0.08 --rendering smooth --preset tiny" in text
+    for name in ("sweeps_lambda", "sweeps_size"):
+        assert Image.open(tmp_path / f"{name}.png").width > 600
+        assert (tmp_path / f"{name}.png").stat().st_size < 150_000
+
+
+def test_headline(result: dict) -> None:
+    line = sweeps_table.headline(result)
+    assert line.measure.endswith("with a z of 8 / 32 / 200") and line.paper == "3 / 3 / no number"
+    assert line.ours == " / ".join(str(result["runs"][name]["components"]) for name in NAMES[:3])
+
+
+def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps_runs, "SMALL_PRESETS", ("tiny",))
+    monkeypatch.setattr(sweeps_runs, "SIGMAS", (0.1, 0.4))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    text = run_experiment("sweeps", {"small": True}, tmp_path / "out", CPU)
+    assert text.startswith("**Small setting") and not list((tmp_path / "temporary").iterdir())
+    found = json.loads((tmp_path / "out" / "sweeps.json").read_bytes())
+    assert found["small"] and list(found["runs"]) == ["z200", "z200-kl0.32"]

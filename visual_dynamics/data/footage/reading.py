@@ -1,0 +1,203 @@
+"""A video file becomes frames with their times, one at a time: a long clip needs no more memory than a short one.
+
+Letters in shape comments: H, W height and width of an upright frame in pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
+from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels
+
+USUAL_RATE = 25.0  # frames a second, of a clip that does not tell
+LONGEST_STEP = 60.0  # seconds from one frame to the next; a longer step is a wrong time
+ROUNDING = 1e-3  # seconds; Matroska and WebM round times to milliseconds
+REFUSED = ("tty", "hls", "concat", "dash")  # text drawn as frames, and lists that name other files
+
+
+class Frame(NamedTuple):
+    """One frame of a clip."""
+
+    pixels: Pixels  # uint8 (H, W, 3), RGB
+    time: float  # seconds since the first frame
+
+
+class Clip:
+    """The frames of a video file. Each iteration reads the file anew, from its first frame.
+
+    Frames come upright, as the rotation flag of a phone says, with square pixels. Their times grow. A time that does
+    not, or that leaps by more than a minute, is wrong, and the usual step takes its place.
+
+    A clip may be damaged or cut off. The frames before the break are given, and then `broken` says in a few words what
+    happened; it is None for a sound clip, and before the end of an iteration. Damaged frames at the very start, as of a
+    recording that begins between two key frames, are passed over.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rate = USUAL_RATE  # frames a second, as the file states it; times need not keep to it
+        self.size = (0, 0)  # H, W
+        self.broken: str | None = None
+        for frame in self:
+            self.size = frame.pixels.shape[:2]
+            break
+
+    def __iter__(self) -> Iterator[Frame]:
+        import av
+
+        self.broken = None
+        size: tuple[int, int] | None = None
+        with _opened(self.path) as (container, stream):
+            stated = float(stream.guessed_rate or stream.average_rate or 0)  # an average of wrong times is wrong
+            self.rate = stated if 0 < stated <= 1000 else USUAL_RATE
+            clock, ratio = _Clock(1 / self.rate), _pixel_ratio(stream)
+            end, ended = 0.0, _stated_length(stream)  # seconds
+            try:
+                for decoded in container.decode(stream):
+                    if decoded.is_corrupt:
+                        if size is None:
+                            continue
+                        self.broken = "a frame is damaged"
+                        break
+                    pixels = _upright(decoded, ratio, self.path)
+                    if size not in (None, pixels.shape[:2]):
+                        self.broken = "its frames change in size"
+                        break
+                    size = pixels.shape[:2]
+                    time = clock.tell(decoded.time)
+                    lasts = float((getattr(decoded, "duration", 0) or 0) * (decoded.time_base or 0))
+                    end = time + max(lasts, 1 / self.rate)
+                    yield Frame(pixels, time)
+            except av.FFmpegError:
+                self.broken = "a frame cannot be decoded"
+        if size is None:
+            raise UserError(f"cannot read {self.path}: it has no readable frame")
+        if self.broken is None and ended is not None and end + max(0.1, 2 / self.rate) < ended:
+            self.broken = f"it ends after {end:.1f} of {ended:.1f} seconds"
+
+
+def open_clip(path: str | Path) -> Clip:
+    """A video file of any container and codec that FFmpeg reads. Its first frame has been decoded: it is a clip."""
+    return Clip(Path(path))
+
+
+def resampled(frames: Iterable[Frame], rate: float) -> Iterator[Frame]:
+    """Frames at the times k / rate, k = 0, 1, ...: the last frame whose own time has come, up to the last of all.
+
+    So frames are repeated where the clip is slower, and left out where it is faster; none is mixed from two. A frame
+    that is late by less than a millisecond counts as in time, since some containers round to that.
+    """
+    if not 0 < rate <= 1000:
+        raise UserError(f"a rate is above 0 and at most 1000 frames a second, not {rate:g}")
+    shown: Frame | None = None
+    number = 0
+    for frame in frames:
+        while shown is not None and number / rate + ROUNDING < frame.time:
+            yield Frame(shown.pixels, number / rate)
+            number += 1
+        shown = frame
+    while shown is not None and number / rate <= shown.time + ROUNDING:
+        yield Frame(shown.pixels, number / rate)
+        number += 1
+
+
+class _Clock:
+    """Times of a stream, in seconds, become times since its first frame that always grow."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step  # seconds, where a time is missing or wrong
+        self.offset: float | None = None
+        self.last = 0.0
+
+    def tell(self, stated: float | None) -> float:
+        if self.offset is None:
+            self.offset = stated or 0.0
+            return self.last
+        time = self.last if stated is None else stated - self.offset
+        if not self.last < time <= self.last + LONGEST_STEP:
+            time = self.last + self.step
+            if stated is not None:
+                self.offset = stated - time
+        self.last = time
+        return time
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    """A container and its video stream."""
+    import av
+
+    if not path.is_file():
+        raise UserError(f"cannot read {path}: {why_no_file(path)}")
+    try:  # as a file, whatever its name looks like; a list in disguise must not reach other files or the network
+        container = av.open(
+            f"file:{path.absolute()}", metadata_errors="replace", options={"protocol_whitelist": "file"}
+        )
+    except PermissionError as error:
+        raise UserError(f"cannot read {path}: permission denied") from error
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: it is not a readable video") from error
+    with container:
+        if set(container.format.name.split(",")) & set(REFUSED):
+            raise UserError(f"cannot read {path}: it is not a readable video")
+        streams = [stream for stream in container.streams.video if stream.codec_context is not None]
+        if not streams:
+            raise UserError(f"cannot read {path}: it has no pictures, only sound or text")
+        _check_size(path, streams[0].codec_context.width, streams[0].codec_context.height)
+        yield container, streams[0]
+
+
+def _stated_length(stream: Any) -> float | None:
+    """Seconds that a stream should last, where the file says so."""
+    if stream.duration and stream.time_base:
+        return float(stream.duration * stream.time_base)
+    parts = str(stream.metadata.get("DURATION", "")).split(":")  # Matroska: 00:00:02.566000000
+    try:
+        hours, minutes, seconds = (float(part) for part in parts)
+    except ValueError:
+        return None
+    return 3600 * hours + 60 * minutes + seconds - float((stream.start_time or 0) * stream.time_base)
+
+
+def _upright(decoded: Any, ratio: float, path: Path) -> Pixels:
+    """(H, W, 3) of a decoded frame: square pixels, turned and mirrored by right angles as its display matrix asks."""
+    width, height = decoded.width, decoded.height
+    if ratio > 1:
+        width = round(width * ratio)
+    else:
+        height = round(height / ratio)
+    _check_size(path, width, height)
+    pixels: Pixels = decoded.reformat(width=width, height=height, format="rgb24").to_ndarray()
+    matrix = decoded.side_data.get("DISPLAYMATRIX")
+    return pixels if matrix is None else turned(pixels, np.frombuffer(bytes(matrix), np.int32).reshape(3, 3))
+
+
+def turned(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixels:
+    """A picture (H, W, 3) as a display matrix (3, 3) shows it, to the nearest right angle.
+
+    A point (x, y), y down, goes to (a x + c y, b x + d y), where a, b are the first row and c, d the second.
+    """
+    (a, b), (c, d) = matrix[:2, :2].tolist()
+    if abs(b) + abs(c) > abs(a) + abs(d):
+        pixels, across, down = pixels.swapaxes(0, 1), c, b
+    else:
+        across, down = a, d
+    return np.ascontiguousarray(pixels[:: -1 if down < 0 else 1, :: -1 if across < 0 else 1])
+
+
+def _pixel_ratio(stream: Any) -> float:
+    """Width of a pixel in heights of it; 1 where the file does not tell, or tells nonsense."""
+    ratio = float(getattr(stream, "sample_aspect_ratio", None) or 1)
+    return ratio if 0.2 <= ratio <= 5 else 1.0
+
+
+def _check_size(path: Path, width: int, height: int) -> None:
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise UserError(f"cannot read {path}: its frames of {width} x {height} pixels are too large")
