@@ -144,7 +144,8 @@ def measure(
     for number, couple in enumerate(couples):
         for place, clip in enumerate(clips):
             reference, target = (as_pictures(characters, who, clip.frames) for who in couple[:2])
-            made = {row: make(predictor, guide, row, reference, target) for row in ROWS}
+            stances = first_frames(characters, couple.reference, clip)
+            made = {row: make(predictor, guide, row, reference, target, stances) for row in ROWS}
             for row, pictures in made.items():
                 found = score(pictures, target)
                 for part in (couple.part, ALL):
@@ -169,11 +170,21 @@ def as_pictures(characters: sprites.Characters, who: int, frames: slice) -> Pixe
     return characters.rgba(who, frames).permute(0, 2, 3, 1).numpy()
 
 
-def make(predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, target: Pixels) -> Pixels:
+def first_frames(characters: sprites.Characters, who: int, but: sprites.Clip) -> Pixels:
+    """Those of all clips of a character but one: (n, 60, 60, 4)."""
+    starts = [clip.frames.start for clip in sprites.CLIPS if clip != but]
+    return np.concatenate([as_pictures(characters, who, slice(start, start + 1)) for start in starts])
+
+
+def make(
+    predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, target: Pixels, stances: Pixels
+) -> Pixels:
     """A clip (T, 60, 60, 4) from the first frame of the target's; the rest of it is not looked at."""
     if row == "copy":
         return np.repeat(target[:1], len(reference), axis=0)
-    return animate(predictor, reference, target[0], guide=guide if row == "guided" else None)
+    if row == "direct":
+        return animate(predictor, reference, target[0])
+    return animate(predictor, reference, target[0], guide=guide, stances=stances)
 
 
 def score(made: Pixels, truth: Pixels) -> Score:
