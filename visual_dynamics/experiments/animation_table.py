@@ -7,9 +7,11 @@ Cost       about 140 s a couple on one CPU core, so some 47 minutes for the defa
 Protocol: couples (reference, target) of Reed's 100 test characters with the same weapon, drawn by the seed before
 anything is made, half within one sex, half across. From the target's first frame of a clip `animate` makes all others,
 in the target's own colours, for the five animations in four views: "direct", each from the first frame, and "guided",
-the same after a second model, of what comes next, has shown the way. "copy": the target stands still. Error: squared
-difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin with
-the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many have.
+the same after a second model, of what comes next, has shown the way; for the stance of the target the latter may take
+the first frame of any clip of the reference (see applications/stances.py). "copy": the target stands still. Error:
+squared difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin
+with the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many
+have.
 
 Right pose: the nearest true frame of the target's clip is the right one, or looks like it (held poses differ by a few
 shades). Growth: the largest mean error of a frame number over that of frame 1.
