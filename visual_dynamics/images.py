@@ -90,6 +90,15 @@ def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     return np.pad(image, ((box.top, below), (box.left, right), (0, 0)), mode="edge"), box
 
 
+def shrink(image: Pixels, longest: int) -> Pixels:
+    """(H, W, 3) averaged down until its longer side has `longest` pixels; itself where it is not longer."""
+    height, width = image.shape[:2]
+    longer = max(height, width)
+    if longer <= longest:
+        return image
+    return _shrink(image, *(max(1, round(side * longest / longer)) for side in (height, width)))
+
+
 def pad_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     """(H, W, C) -> (size, size, C) and where the picture lies in it: as it is, in the middle, black around it."""
     height, width = image.shape[:2]
