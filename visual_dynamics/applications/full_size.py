@@ -24,6 +24,8 @@ from visual_dynamics.images import Box, Pixels
 
 STRIP = 2**18  # pixels of the picture that are worked on at a time: some 50 MB
 SEAM = 0.5  # pixels of the model: neighbouring places whose sources differ by more belong to two motions
+LEAST_SHADE = 0.002  # of colours in [0, 1]; less is the tremble of a network's output
+MOST_SHADE = 0.1  # of colours in [0, 1]; more is no light or shadow
 Numbers = NDArray[np.floating[Any]]
 
 
@@ -62,6 +64,7 @@ class FullSize:
         rows = max(1, STRIP // width)
         down, across = (_enlarging(few, many) for few, many in zip(target.shape[1:], (height, width), strict=True))
         places_across = (torch.arange(width) + 0.5) * (columns / width) - 0.5
+        shade = self._shade(field, target)
         result = self.picture.copy()
         for top in range(0, height, rows):
             strip = result[top : top + rows]
@@ -73,13 +76,29 @@ class FullSize:
             (dx, dy), share = (x.numpy() for x in _look_up(field, places[:, None], places_across))
             y, x = np.nonzero((dx != 0) | (dy != 0))
             from_y, from_x = dy[y, x] * (height / target.shape[1]), dx[y, x] * (width / target.shape[2])
-            strip[y, x] = _taken(self.picture, top + y + from_y, x + from_x)
+            shaded = (down[:, pixels].T @ shade @ across).numpy()  # (3, rows, W)
+            strip[y, x] = _to_bytes(_taken(self.picture, top + y + from_y, x + from_x) + 255 * shaded[:, y, x].T)
             y, x = np.nonzero(share)
             if len(y):
-                soft = down[:, pixels].T @ target @ across  # (3, rows, W)
+                soft = (down[:, pixels].T @ target @ across).numpy()
                 old = strip[y, x]
-                strip[y, x] = _to_bytes(old + share[y, x, None] * (255 * soft.numpy()[:, y, x].T - old))
+                strip[y, x] = _to_bytes(old + share[y, x, None] * (255 * soft[:, y, x].T - old))
         return result
+
+    def _shade(self, field: Field, target: Tensor) -> Tensor:
+        """What is to be added to the colours of moved parts, (3, h, w): light and shadow are not the same everywhere.
+
+        Medians over 5 x 5 pixels: what is left at edges, which lie a little beside those of the target, is none.
+        """
+        frame, size = self._inside(self.frame), field.made_up.shape
+        enlarged = F.interpolate(frame[None], size, mode="bilinear", align_corners=False)[0]
+        dx, dy = (field.source * field.places).round().long()
+        y, x = (torch.arange(count) for count in size)
+        moved = enlarged[:, mirrored(y[:, None] + dy, size[0]), mirrored(x + dx, size[1])]
+        rest = target - F.avg_pool2d(moved[None], field.places)[0]
+        around = F.unfold(F.pad(rest[:, None], (2, 2, 2, 2), mode="replicate"), 5)  # (3, 25, h w)
+        shade = around.median(1).values.reshape(rest.shape).clamp(-MOST_SHADE, MOST_SHADE)
+        return shade.sign() * (shade.abs() - LEAST_SHADE).clamp(min=0)
 
 
 def then(first: Field, second: Field) -> Field:
@@ -110,10 +129,11 @@ def _look_up(field: Field, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(seam, nearest, mixed[:2]), mixed[2]
 
 
-def _taken(picture: Pixels, y: Numbers, x: Numbers) -> Pixels:
-    """Colours (n, 3) of a picture (H, W, 3) at y, x (n,), in pixels: cubic (Catmull and Rom), so edges stay sharp.
+def _taken(picture: Pixels, y: Numbers, x: Numbers) -> Numbers:
+    """Colours (n, 3), 0 to 255, of a picture (H, W, 3) at places y, x (n,), in pixels.
 
-    At whole numbers it is the pixel itself. Outside, the picture goes on as in a mirror.
+    Cubic (Catmull and Rom), so that edges stay sharp. At whole numbers it is the pixel itself. Outside, the picture
+    goes on as in a mirror.
     """
     top, left = np.floor(y), np.floor(x)
     colours = np.zeros((len(y), 3), np.float32)
@@ -122,7 +142,7 @@ def _taken(picture: Pixels, y: Numbers, x: Numbers) -> Pixels:
         for column, weight_x in enumerate(_cubic(x - left), -1):
             at_x = mirrored(left.astype(np.int64) + column, picture.shape[1])
             colours += (weight_y * weight_x)[:, None] * picture[at_y, at_x]
-    return _to_bytes(colours)
+    return colours
 
 
 def _cubic(t: Numbers) -> list[Numbers]:
