@@ -90,6 +90,25 @@ def test_made_up_parts_are_those_of_the_frame() -> None:
     assert (future[:64] == 200).all() and (future[180:] == 200).all()
 
 
+def test_what_comes_out_wrong_is_taken_from_the_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = scene(200)
+    frame, box = prepared(picture)
+    nothing = Field(torch.zeros(2, 320, 512), torch.zeros(320, 512), 8)
+    monkeypatch.setattr(full_size, "explain", lambda *_: nothing)
+    future = FullSize(picture, frame, box).future(prepared(scene(264))[0])
+    assert future[104:192, 212:252].mean() > 150 and future[104:192, 312:350].mean() < 60
+    np.testing.assert_array_equal(future[220:], picture[220:])
+
+
+def test_light_and_shadow_follow_the_frame() -> None:
+    ground = np.linspace(120, 220, 512)[None, :, None].repeat(320, 0).repeat(3, 2).astype(np.uint8)
+    picture, truth = ground.copy(), ground.copy()
+    picture[100:196, 150:246], truth[100:196, 198:294] = SKIN, SKIN
+    future = FullSize(picture, *prepared(picture)).future(prepared(truth)[0])
+    revealed = future[108:188, 156:190].astype(int) - truth[108:188, 156:190]
+    assert np.abs(revealed).mean() < 3  # the wall it was taken from is 9 darker or lighter
+
+
 def test_ways_add_up() -> None:
     nothing = torch.zeros(32, 40)
     first = Field(torch.ones(2, 32, 40), nothing, 4)

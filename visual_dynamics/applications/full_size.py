@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.applications.motion_layers import Field, explain, mirrored
-from visual_dynamics.images import Box, Pixels
+from visual_dynamics.applications.motion_layers import Field, explain, mirrored, places_of
+from visual_dynamics.images import Box, Pixels, resized
 
 STRIP = 2**18  # pixels of the picture that are worked on at a time: some 50 MB
 SEAM = 0.5  # pixels of the model: neighbouring places whose sources differ by more belong to two motions
 LEAST_SHADE = 0.002  # of colours in [0, 1]; less is the tremble of a network's output
-MOST_SHADE = 0.1  # of colours in [0, 1]; more is no light or shadow
+MOST_SHADE = 0.1  # more is no light or shadow
+WRONG = 0.12  # a pixel of the model that comes out so far from its target begins to be made up
 Numbers = NDArray[np.floating[Any]]
 
 
@@ -64,7 +66,7 @@ class FullSize:
         rows = max(1, STRIP // width)
         down, across = (_enlarging(few, many) for few, many in zip(target.shape[1:], (height, width), strict=True))
         places_across = (torch.arange(width) + 0.5) * (columns / width) - 0.5
-        shade = self._shade(field, target)
+        field, shade = self._checked(field, target)
         result = self.picture.copy()
         for top in range(0, height, rows):
             strip = result[top : top + rows]
@@ -85,20 +87,29 @@ class FullSize:
                 strip[y, x] = _to_bytes(old + share[y, x, None] * (255 * soft[:, y, x].T - old))
         return result
 
-    def _shade(self, field: Field, target: Tensor) -> Tensor:
-        """What is to be added to the colours of moved parts, (3, h, w): light and shadow are not the same everywhere.
+    def _checked(self, field: Field, target: Tensor) -> tuple[Field, Tensor]:
+        """The field, with all that does not come out as the target marked as made up, and the shade of the rest.
 
-        Medians over 5 x 5 pixels: what is left at edges, which lie a little beside those of the target, is none.
+        The shade, (3, h, w), is to be added to the colours of moved parts, since light is not the same everywhere. It
+        is of medians over 5 x 5 pixels: edges, which may lie a little beside those of the target, have none.
         """
-        frame, size = self._inside(self.frame), field.made_up.shape
-        enlarged = F.interpolate(frame[None], size, mode="bilinear", align_corners=False)[0]
+        lines, columns = field.made_up.shape
         dx, dy = (field.source * field.places).round().long()
-        y, x = (torch.arange(count) for count in size)
-        moved = enlarged[:, mirrored(y[:, None] + dy, size[0]), mirrored(x + dx, size[1])]
-        rest = target - F.avg_pool2d(moved[None], field.places)[0]
+        y, x = mirrored(torch.arange(lines)[:, None] + dy, lines), mirrored(torch.arange(columns) + dx, columns)
+        rest = target - F.avg_pool2d(self._at_places[:, y, x][None], field.places)[0]
         around = F.unfold(F.pad(rest[:, None], (2, 2, 2, 2), mode="replicate"), 5)  # (3, 25, h w)
         shade = around.median(1).values.reshape(rest.shape).clamp(-MOST_SHADE, MOST_SHADE)
-        return shade.sign() * (shade.abs() - LEAST_SHADE).clamp(min=0)
+        wrong = ((rest - shade).abs().amax(0) / WRONG - 1).clamp(0, 1)  # (h, w)
+        made_up = F.interpolate(wrong[None, None], (lines, columns), mode="bilinear", align_corners=False)[0, 0]
+        shade = shade.sign() * (shade.abs() - LEAST_SHADE).clamp(min=0)
+        return field._replace(made_up=torch.maximum(field.made_up, made_up)), shade
+
+    @cached_property
+    def _at_places(self) -> Tensor:
+        """The picture at the size of its fields, (3, r h, r w)."""
+        places = places_of(self.box.height, self.box.width)
+        small = resized(self.picture, places * self.box.height, places * self.box.width)
+        return torch.from_numpy(small).permute(2, 0, 1).float() / 255
 
 
 def then(first: Field, second: Field) -> Field:

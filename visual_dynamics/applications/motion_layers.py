@@ -37,7 +37,7 @@ SEARCH_SIZE = 64  # longer side of the frames that are searched for displacement
 SEARCH_SHARE = 4  # the longest displacement is a fourth of that
 FINEST = 1 / 16  # pixel
 FINE = 2  # places a pixel on each side where matches are compared
-PLACES = 512  # of the fields on their longer side, about
+PLACES, MOST_PLACES = 512, 8  # of the fields on their longer side, about, and of one pixel on each side
 
 
 class Field(NamedTuple):
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 def explain(frame: Tensor, next_frame: Tensor) -> Field:
     """The field that turns a frame into the next one, both floats in [0, 1], (3, h, w)."""
     height, width = frame.shape[1:]
-    places = max(1, min(8, PLACES // max(height, width)))
+    places = places_of(height, width)
     size = places * height, places * width
     layers = find_layers(frame, next_frame)
     scores = _smoothed(_matches(frame, next_frame, layers), layers)  # (K + 1, FINE h, FINE w)
@@ -61,6 +61,11 @@ def explain(frame: Tensor, next_frame: Tensor) -> Field:
     border = places // 2
     made_up = F.avg_pool2d(made_up, 2 * border + 1, 1, border, count_include_pad=False)
     return Field(layers[chosen].permute(2, 0, 1).contiguous(), made_up[0], places)
+
+
+def places_of(height: int, width: int) -> int:
+    """r for frames of so many pixels."""
+    return max(1, min(MOST_PLACES, PLACES // max(height, width)))
 
 
 def find_layers(frame: Tensor, next_frame: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "futures as large as the picture: errors, sharpness and still pixels at 512 x 512"
 SIZE = 512
-SCENES, SMALL_SCENES = 24, 2
+SCENES, SMALL_SCENES = 12, 2
 FUTURES = 2  # sampled for each scene
 GRAINS = {"flat": 0.0, "with grain": 0.03}  # deviation of colours in [0, 1]
 PICTURES = 4  # scenes that are shown
