@@ -2,7 +2,7 @@
 
 Paper      nothing: its results have the network's size.
 Command    visual-dynamics reproduce full-size [--model MODEL] [--samples SCENES]
-Cost       some three minutes on one CPU core.
+Cost       some three minutes on one free CPU core.
 
 Protocol: test scenes of Shapes drawn at 512 x 512, flat and with a grain that is too fine for the model's 64 x 64. The
 motion code of the true pair, averaged down to the model's size, moves the input; the result is compared with the true
