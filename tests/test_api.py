@@ -14,6 +14,8 @@ from PIL import Image
 import visual_dynamics as vd
 from visual_dynamics.api import PART
 from visual_dynamics.applications.palette import palette_of
+from visual_dynamics.data.shapes import draw_scenes
+from visual_dynamics.data.shapes_large import draw_large
 from visual_dynamics.weights import load_weights
 
 ROOT = Path(__file__).parents[1]
@@ -221,6 +223,53 @@ def test_importing_the_package_is_instant() -> None:
     code = "import sys, visual_dynamics; print([m for m in ('torch', 'numpy', 'PIL') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# --- at the size of the picture ---
+
+
+def test_results_at_full_size(model: vd.Model) -> None:
+    image = scene(90, 120)
+    frames = model.sample(image, n=3, seed=2, full_size=True)
+    assert frames.dtype == np.uint8 and frames.shape == (3, 90, 120, 3)
+    np.testing.assert_array_equal(model.sample(image, n=2, seed=2, full_size=True), frames[:2])
+    np.testing.assert_array_equal(list(model.full_size_futures(image, n=3, seed=2)), frames)
+    assert len({frame.tobytes() for frame in frames}) == 3
+    video = model.extrapolate(image, steps=2, seed=2, full_size=True)
+    assert video.shape == (3, 90, 120, 3)
+    np.testing.assert_array_equal(video[0], image)
+    np.testing.assert_array_equal(video[1], frames[0])
+    moved = model.apply(image, model.encode(image, scene(90, 120, shift=9)), full_size=True)
+    assert moved.dtype == np.uint8 and moved.shape == (90, 120, 3)
+    np.testing.assert_array_equal(image, scene(90, 120))
+
+
+def test_what_never_moves_stays_at_full_size() -> None:
+    model, scenes = vd.load("shapes"), draw_scenes(4, 0, "test")
+    for number in range(4):
+        before, after = (draw_large(scenes.subset([number]), 512, moved)[0] for moved in (False, True))
+        future = model.apply(before, model.encode(before, after), full_size=True)
+        still = (before == after).all(-1)
+        assert (np.abs(future.astype(int) - before).max(-1) < 4)[still].mean() > 0.98
+        assert np.square(future / 255 - after / 255).sum() < 0.1 * np.square(before / 255 - after / 255).sum()
+
+
+def test_too_much_at_full_size(model: vd.Model) -> None:
+    image = np.zeros((2000, 2000, 3), np.uint8)
+    for verb in (lambda: model.sample(image, n=101, full_size=True), lambda: model.full_size_clip(image, steps=100)):
+        with pytest.raises(vd.UserError, match=r"101 frames of 2000 x 2000 pixels are too large together"):
+            verb()
+    for verb in (lambda: model.sample(image, n=0, full_size=True), lambda: model.extrapolate(image, 0, full_size=True)):
+        with pytest.raises(vd.UserError, match=r"must be a whole number from 1"):
+            verb()
+
+
+def test_sprites_have_their_size_anyway(sprites: vd.Model) -> None:
+    np.testing.assert_array_equal(sprites.sample(sprite(), n=2, full_size=True), sprites.sample(sprite(), n=2))
+    np.testing.assert_array_equal(
+        sprites.extrapolate(sprite(), steps=2, full_size=True), sprites.extrapolate(sprite(), steps=2)
+    )
+    assert sprites.sample(sprite(40, 30), n=1, full_size=True).shape == (1, 40, 30, 3)
 
 
 # --- models of sprites ---

@@ -5,7 +5,15 @@ import pytest
 from PIL import Image
 
 from tests.pictures import same
-from visual_dynamics.images import Box, crop_from_square, fit_to_square, pad_to_square, read_alpha
+from visual_dynamics.images import (
+    Box,
+    crop_from_square,
+    fit_to_square,
+    pad_to_square,
+    read_alpha,
+    resized,
+    shrink,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -54,3 +62,12 @@ def test_alpha_of_pictures() -> None:
     image = RNG.integers(0, 256, (9, 7, 4), dtype=np.uint8)
     assert np.abs(read_alpha(image).astype(int) - image[..., 3]).max() <= 1
     assert (read_alpha(image[..., :3]) == 255).all() and read_alpha(Image.fromarray(image[..., 0])).shape == (9, 7)
+
+
+def test_pictures_shrink_by_averages_and_never_grow() -> None:
+    image = np.arange(4 * 8 * 3, dtype=np.uint8).reshape(4, 8, 3)
+    assert shrink(image, 8) is image and shrink(image, 100) is image
+    np.testing.assert_array_equal(shrink(image, 4), np.floor(image.reshape(2, 2, 4, 2, 3).mean((1, 3)) + 0.5))
+    np.testing.assert_array_equal(resized(image, 2, 4), shrink(image, 4))
+    assert resized(image, 4, 8) is image and resized(image, 2, 16).shape == (2, 16, 3)
+    assert shrink(np.zeros((2, 900, 3), np.uint8), 30).shape == (1, 30, 3)

@@ -5,12 +5,15 @@
 
 Pictures go in as paths, PIL images or uint8 arrays of any size, and come out as uint8 arrays whose longer side is the
 model's size (64 for the paper's network), in the aspect ratio of the input. Models of sprites, drawn on black, take
-pictures up to that size as they are, and give them back in the size they had.
+pictures up to that size as they are, and give them back in the size they had. With full_size=True results have the size
+of the input: its own pixels, moved.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +25,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visual_dynamics.applications.analogy import apply_motion
-from visual_dynamics.applications.extrapolation import extrapolate
+from visual_dynamics.applications.extrapolation import extrapolate, extrapolation
+from visual_dynamics.applications.full_size import FullSize
 from visual_dynamics.applications.futures import futures
 from visual_dynamics.applications.palette import OPAQUE, cut_out, over_black
 from visual_dynamics.applications.traversal import path, path_values, stored_usage, traverse
@@ -47,6 +51,7 @@ Source = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
+MAX_PIXELS = 400_000_000  # of all frames of a result at full size together: 1.2 GB
 PART = 256  # samples in memory as floats at a time
 
 
@@ -83,8 +88,12 @@ class Model:
         """Longer side of the frames that come out, in pixels."""
         return self.predictor.size
 
-    def sample(self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None) -> Frames:
+    def sample(
+        self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+    ) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
+        if full_size:
+            return _gathered(self.full_size_futures(image, n, seed, source), n)
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         parts = [
@@ -102,26 +111,57 @@ class Model:
         posterior = self.predictor.encode(self.prepare(first)[0], self.prepare(second)[0])
         return Motion(posterior.mean.numpy(), posterior.log_variance.exp().numpy())
 
-    def apply(self, image: ImageSource, motion: Motion) -> Frames:
+    def apply(self, image: ImageSource, motion: Motion, full_size: bool = False) -> Frames:
         """Visual analogy: the image moved by that motion, uint8 (H, W, 3)."""
         mean, latent = np.asarray(motion.mean, np.float32), self.predictor.network.config.latent
         if mean.shape != (latent,) or not np.isfinite(mean).all():
             raise UserError(f"the motion code does not belong to this model: it needs {latent:,} finite numbers")
         frame, box = self.prepare(image)
         moved = apply_motion(self.predictor, frame, torch.tensor(mean))
-        return self._finish(moved[None], box)[0]
+        large = self._full_size(image, 1) if full_size else None
+        return large.future(moved) if large else self._finish(moved[None], box)[0]
 
-    def extrapolate(self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None) -> Frames:
+    def extrapolate(
+        self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+    ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
 
         A sprite keeps to its colours at every step, which stops drift.
         """
+        if full_size:
+            return _gathered(self.full_size_clip(image, steps, seed, source), steps + 1)
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         motion = latents.draw(sample_seeds(seed, 1))[0]
         sprite = self._sprite(image)
         between = None if sprite is None else partial(_in_colors_of, sprite)
         return self._finish(extrapolate(self.predictor, frame, motion, steps, between), box)
+
+    def full_size_futures(
+        self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None
+    ) -> Iterator[Frames]:
+        """`sample` at the size of the image, uint8 (H, W, 3) one by one: they may be too many to hold."""
+        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
+        large = self._full_size(image, n)
+        if large is None:
+            return iter(self.sample(image, n, seed, source))
+        parts = ((first, min(PART, n - first)) for first in range(0, n, PART))
+        return (
+            large.future(one)
+            for first, count in parts
+            for one in futures(self.predictor, large.frame, latents, count, seed, first)
+        )
+
+    def full_size_clip(
+        self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None
+    ) -> Iterator[Frames]:
+        """`extrapolate` at the size of the image, uint8 (H, W, 3) one by one; the image itself first."""
+        steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
+        large = self._full_size(image, steps + 1)
+        if large is None:
+            return iter(self.extrapolate(image, steps, seed, source))
+        motion = latents.draw(sample_seeds(seed, 1))[0]
+        return large.clip(extrapolation(self.predictor, large.frame, motion, steps))
 
     def traverse(self, image: ImageSource, n: int = 5) -> list[Strip]:
         """The n dimensions of z that carry most motion, or all that carry any, each varied alone on the image."""
@@ -162,8 +202,10 @@ class Model:
         prior = self.learned_prior.stored if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
 
-    def picture(self, image: ImageSource) -> Frames:
+    def picture(self, image: ImageSource, full_size: bool = False) -> Frames:
         """The image as the model sees it, uint8 (H, W, 3): the frame that the results follow."""
+        if full_size:
+            return read_image(image, self._background)
         frame, box = self.prepare(image)
         return self._finish(frame[None], box)[0]
 
@@ -178,6 +220,23 @@ class Model:
         fit = pad_to_square if self._as_it_is(pixels) else fit_to_square
         square, box = fit(pixels, self.size)
         return torch.from_numpy(square).permute(2, 0, 1).float() / 255, box
+
+    def keeps_size(self, image: ImageSource) -> bool:
+        """Whether results have the size of the image anyway: a sprite that the model takes as it is."""
+        return self._as_it_is(read_image(image, self._background))
+
+    def _full_size(self, image: ImageSource, count: int) -> FullSize | None:
+        """What moves the image at its own size, so many times; None where results have that size anyway."""
+        pixels = read_image(image, self._background)
+        if self._as_it_is(pixels):
+            return None
+        height, width = pixels.shape[:2]
+        if count * height * width > MAX_PIXELS:
+            raise UserError(
+                f"{count:,} frames of {width} x {height} pixels are too large together "
+                f"(at most {MAX_PIXELS // 10**6} million pixels): choose fewer, or a smaller picture"
+            )
+        return FullSize(pixels, *self.prepare(pixels))
 
     def _as_it_is(self, pixels: Pixels) -> bool:
         """Whether a picture is not scaled: drawn pixels, which a model of sprites knows as they are, would blur."""
@@ -226,6 +285,15 @@ def _in_colors_of(sprite: Pixels, frame: Tensor) -> Tensor:
     """A predicted frame, floats (3, S, S), without specks and with no colours but those of a sprite (1, H, W, 4)."""
     (clean,) = over_black(cut_out(frame.permute(1, 2, 0)[None].cpu().numpy(), sprite))
     return torch.from_numpy(clean).permute(2, 0, 1).float() / 255
+
+
+def _gathered(frames: Iterator[Frames], count: int) -> Frames:
+    """So many frames (H, W, 3) as (count, H, W, 3); `np.stack` would hold all of them twice."""
+    first = next(frames)
+    together = np.empty((count, *first.shape), np.uint8)
+    for place, frame in enumerate(itertools.chain([first], frames)):
+        together[place] = frame
+    return together
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:

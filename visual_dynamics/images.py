@@ -90,6 +90,25 @@ def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     return np.pad(image, ((box.top, below), (box.left, right), (0, 0)), mode="edge"), box
 
 
+def shrink(image: Pixels, longest: int) -> Pixels:
+    """(H, W, 3) averaged down until its longer side has `longest` pixels; itself where it is not longer."""
+    height, width = image.shape[:2]
+    longer = max(height, width)
+    if longer <= longest:
+        return image
+    return _shrink(image, *(max(1, round(side * longest / longer)) for side in (height, width)))
+
+
+def resized(image: Pixels, height: int, width: int) -> Pixels:
+    """(H, W, 3) -> (height, width, 3): averaged down, or enlarged where it is smaller."""
+    h, w = min(height, image.shape[0]), min(width, image.shape[1])
+    if (h, w) != image.shape[:2]:
+        image = _shrink(image, h, w)
+    if (h, w) != (height, width):
+        image = np.array(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
+    return image
+
+
 def pad_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     """(H, W, C) -> (size, size, C) and where the picture lies in it: as it is, in the middle, black around it."""
     height, width = image.shape[:2]

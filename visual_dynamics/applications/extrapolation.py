@@ -1,6 +1,6 @@
 """A clip from one image: the same motion code applied to its own results, again and again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -19,9 +19,21 @@ def extrapolate(
 
     `between` may change each frame (3, S, S) before it is kept and the next one is made from it.
     """
-    clip = [frame.to(predictor.device, torch.float32)]
+    return torch.stack(list(extrapolation(predictor, frame, motion, steps, between)))
+
+
+def extrapolation(
+    predictor: Predictor,
+    frame: Tensor,
+    motion: Tensor,
+    steps: int,
+    between: Callable[[Tensor], Tensor] | None = None,
+) -> Iterator[Tensor]:
+    """`extrapolate`, a frame (3, S, S) at a time."""
+    now = frame.to(predictor.device, torch.float32)
+    yield now
     for _ in range(steps):
-        predictor.set_image(clip[-1])
+        predictor.set_image(now)
         following = predictor.decode(motion[None])[0]
-        clip.append(between(following).to(clip[0]) if between else following)
-    return torch.stack(clip)
+        now = between(following).to(now) if between else following
+        yield now

@@ -34,7 +34,7 @@ class FlowTransfer:
             raise UserError(f"{neighbours} neighbours cannot be found among {len(pairs)} pairs")
         self.pairs = pairs
         self.neighbours = neighbours
-        self._cv2 = _load_cv2()
+        self._cv2 = load_cv2()
         self._meter = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
         self._meter.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
         self._buffer = torch.empty(CHUNK, 3 * pairs.size[0] * pairs.size[1], device=self._device)
@@ -152,9 +152,9 @@ def _full_precision(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(chosen)
 
 
-def _load_cv2() -> Any:
+def load_cv2() -> Any:
     try:
         import cv2
     except ImportError as error:
-        raise UserError("flow transfer needs OpenCV: pip install 'visual-dynamics[video]'") from error
+        raise UserError("optical flow needs OpenCV: pip install 'visual-dynamics[video]'") from error
     return cv2

@@ -18,6 +18,7 @@ from visual_dynamics.experiments import (
     analogy_table,
     animation_table,
     disocclusion_table,
+    full_size_table,
     futures_figure,
     futures_sprites,
     latents_table,
@@ -56,4 +57,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "layers": layers_table,  # type: ignore[dict-item]
     "disocclusion": disocclusion_table,  # type: ignore[dict-item]
     "relations": relations_table,  # type: ignore[dict-item]
+    "full-size": full_size_table,  # type: ignore[dict-item]
 }

@@ -125,12 +125,12 @@ def _counted(things: list[Any]) -> list[str]:
     return [str(number + 1) for number in range(len(things))]
 
 
-def _decoded(text: str) -> Image.Image:
+def decoded(text: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB")
 
 
 def _enlarged(text: str) -> Image.Image:
-    picture = _decoded(text)
+    picture = decoded(text)
     scale = max(1, round(PICTURE / picture.width))
     return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
 
@@ -138,7 +138,7 @@ def _enlarged(text: str) -> Image.Image:
 def _framed(text: str, zoom: list[int]) -> Image.Image:
     """Enlarged, with a thin frame around what is zoomed into."""
     picture = _enlarged(text)
-    scale = picture.width // _decoded(text).width
+    scale = picture.width // decoded(text).width
     left, top, side = (scale * length for length in zoom)
     ImageDraw.Draw(picture).rectangle((left, top, left + side - 1, top + side - 1), outline=FRAME, width=2)
     return picture
@@ -147,7 +147,7 @@ def _framed(text: str, zoom: list[int]) -> Image.Image:
 def _zoomed(text: str, zoom: list[int]) -> Image.Image:
     """That part alone, as large as the pictures beside it."""
     left, top, side = zoom
-    part = _decoded(text).crop((left, top, left + side, top + side))
+    part = decoded(text).crop((left, top, left + side, top + side))
     picture = part.resize(_enlarged(text).size, Image.Resampling.NEAREST)
     ImageDraw.Draw(picture).rectangle((0, 0, picture.width - 1, picture.height - 1), outline=FRAME, width=2)
     return picture

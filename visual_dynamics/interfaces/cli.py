@@ -77,6 +77,10 @@ SourceOption = Annotated[
         show_default="posteriors where the model holds them",
     ),
 ]
+FullSizeOption = Annotated[
+    bool,
+    typer.Option("--full-size", help="Results as large as IMAGE: its own pixels, moved; --scale does not apply."),
+]
 MODEL, CLIPS = "shapes", [Clip.gif]
 
 
@@ -90,21 +94,31 @@ def sample(
     out: OutOption = OUT / "sample",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
+    full_size: FullSizeOption = False,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Sample plausible next frames of an image."""
+    from visual_dynamics.interfaces.full_size import write_futures
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, busy(f"sampling {counted(count, 'future')}"):
+    kinds = [kind.value for kind in clip]
+    with ResultFolder(out, overwrite) as folder:
         loaded = _load(model, device)
-        check_area(count + 1, loaded.size, scale)
-        still = loaded.picture(image)
-        frames = loaded.sample(image, count, seed, source.value if source else None)
-        folder.write_picture("input.png", loaded.with_alpha(still[None], image)[0])
-        folder.write_pictures("future", loaded.with_alpha(frames, image))
-        folder.write_grid("futures.png", [still, *frames], ["input", *(f"future {k}" for k in range(count))], scale)
-        folder.write_wall("futures", still, frames, scale, [kind.value for kind in clip])
+        if full_size and not loaded.keeps_size(image):
+            write_futures(folder, loaded, image, count, seed, source.value if source else None, kinds)
+        else:
+            check_area(count + 1, loaded.size, scale)
+            with busy(f"sampling {counted(count, 'future')}"):
+                still, frames = (
+                    loaded.picture(image),
+                    loaded.sample(image, count, seed, source.value if source else None),
+                )
+                folder.write_picture("input.png", loaded.with_alpha(still[None], image)[0])
+                folder.write_pictures("future", loaded.with_alpha(frames, image))
+                labels = ["input", *(f"future {k}" for k in range(count))]
+                folder.write_grid("futures.png", [still, *frames], labels, scale)
+                folder.write_wall("futures", still, frames, scale, kinds)
     typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
 
 
@@ -144,19 +158,26 @@ def extrapolate(
     out: OutOption = OUT / "extrapolate",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
+    full_size: FullSizeOption = False,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
+    from visual_dynamics.interfaces.full_size import write_clip
     from visual_dynamics.interfaces.results import ResultFolder, check_area
 
-    with ResultFolder(out, overwrite) as folder, busy(f"making {counted(steps, 'step')}"):
+    kinds = [kind.value for kind in clip]
+    with ResultFolder(out, overwrite) as folder:
         loaded = _load(model, device)
-        check_area(steps + 1, loaded.size, scale)
-        frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
-        folder.write_pictures("frame", loaded.with_alpha(frames, image))
-        folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
-        folder.write_clips("clip", frames, scale, [kind.value for kind in clip], fps=6)
+        if full_size and not loaded.keeps_size(image):
+            write_clip(folder, loaded, image, steps, seed, source.value if source else None, kinds)
+        else:
+            check_area(steps + 1, loaded.size, scale)
+            with busy(f"making {counted(steps, 'step')}"):
+                frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
+                folder.write_pictures("frame", loaded.with_alpha(frames, image))
+                folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
+                folder.write_clips("clip", frames, scale, kinds, fps=6)
     typer.echo(f"{counted(steps, 'step')} from {image} in {out}: see clip.png")
 
 

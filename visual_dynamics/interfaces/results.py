@@ -79,7 +79,9 @@ class ResultFolder:
         for kind in dict.fromkeys(kinds):
             self.write(f"{stem}.{kind}", encode_animation(enlarge(np.stack(list(frames)), scale), fps, f".{kind}"))
 
-    def write_wall(self, stem: str, still: Frames, futures: Frames, scale: int, kinds: Sequence[str]) -> None:
+    def write_wall(
+        self, stem: str, still: Frames, futures: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str]
+    ) -> None:
         """A wall of futures that all start from the same frame and move in step."""
         columns = _columns(len(futures), WALL_COLUMNS)
         before, after = (

@@ -171,6 +171,14 @@ def test_mistakes(refused: Refused, tiny: list[str], arguments: str, words: str)
     assert words in refused(*words_given[:1], *model, *words_given[1:])
 
 
+def test_too_many_large_futures(refused: Refused, tiny: list[str], place: Path) -> None:
+    Image.new("RGB", (1500, 1000)).save("large.png")
+    for verb, option in (("sample", "-n"), ("extrapolate", "--steps")):
+        line = refused(verb, "large.png", *tiny, option, 300, "--full-size", "--out", "new")
+        assert "of 1500 x 1000 pixels are too large together (at most 400 million pixels): choose fewer" in line
+        assert "there is no such file" in refused(verb, "nowhere.png", *tiny, "--full-size", "--out", "new")
+
+
 def test_a_folder_in_the_place_of_a_result(refused: Refused, tiny: list[str], place: Path) -> None:
     (place / "out" / "input.png").mkdir(parents=True)
     assert "input.png" in refused("sample", "picture.png", *tiny, "-n", 1, "--out", "out", "--overwrite")

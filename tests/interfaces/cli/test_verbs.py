@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from tests.interfaces.cli.conftest import (
@@ -24,7 +25,10 @@ from visual_dynamics import catalogue
 from visual_dynamics.api import Model, load
 from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.experiments import EXPERIMENTS
+from visual_dynamics.interfaces import full_size
 from visual_dynamics.weights import load_weights
+
+FRAMES = [f"frame_{k:03d}.png" for k in range(3)]
 
 
 def test_sample_writes_the_input_futures_a_grid_and_a_clip(run: Run, tiny: list[str]) -> None:
@@ -72,6 +76,35 @@ def test_extrapolate(run: Run, tiny: list[str]) -> None:
     assert not np.array_equal(picture("clip/frame_003.png"), picture("clip/frame_000.png"))
 
 
+def test_full_size(run: Run, tiny: list[str]) -> None:
+    image = Image.open("picture.png").resize((90, 60), Image.Resampling.NEAREST)
+    image.save("large.png")
+    answer = run("sample", "large.png", *tiny, "-n", 2, "--full-size", "--out", "futures")
+    assert answer == (0, "2 futures of large.png in futures: see futures.png\n", "")
+    assert names("futures") == ["future_000.png", "future_001.png", "futures.gif", "futures.png", "input.png"]
+    np.testing.assert_array_equal(picture("futures/input.png"), np.array(image))
+    for number, future in enumerate(load(tiny[1]).full_size_futures("large.png", 2)):
+        np.testing.assert_array_equal(picture(f"futures/future_{number:03d}.png"), future)
+    kinds = [word for kind in ("gif", "webp", "apng", "mp4") for word in ("--clip", kind)]
+    assert run("extrapolate", "large.png", *tiny, "--steps", 2, "--full-size", "--out", "clip", *kinds).code == 0
+    assert names("clip") == sorted([*(f"clip.{k}" for k in ("apng", "gif", "mp4", "png", "webp")), *FRAMES])
+    assert [picture(f"clip/{name}").shape for name in FRAMES] == [(60, 90, 3)] * 3
+    np.testing.assert_array_equal(picture("clip/frame_001.png"), picture("futures/future_000.png"))
+    with Image.open("clip/clip.webp") as clip:
+        assert clip.n_frames == 3 and clip.size == (90, 60)
+
+
+def test_overviews_of_large_pictures_are_small(run: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(full_size, "OVERVIEW_SIDE", 30)
+    monkeypatch.setattr(full_size, "CLIP_SIDE", 45)
+    Image.open("picture.png").resize((90, 60)).save("large.png")
+    assert run("extrapolate", "large.png", *tiny, "--steps", 1, "--full-size", "--out", "clip").code == 0
+    assert picture("clip/frame_001.png").shape == (60, 90, 3)
+    assert picture("clip/clip.png").shape == (4 + 20 + 16 + 4, 4 + 2 * (30 + 4), 3)
+    with Image.open("clip/clip.gif") as clip:
+        assert clip.size == (45, 30)
+
+
 def test_sprites_keep_their_size_and_alpha(run: Run, tiny_weights_file: Path) -> None:
     weights = load_weights(tiny_weights_file)
     weights.network.config = replace(weights.network.config, background=0.0)
@@ -84,6 +117,8 @@ def test_sprites_keep_their_size_and_alpha(run: Run, tiny_weights_file: Path) ->
     assert run("sample", "sprite.png", *options, "-n", 2, "--out", "futures").code == 0
     assert run("extrapolate", "sprite.png", *options, "--steps", 2, "--out", "clip").code == 0
     assert run("analogy", "sprite.png", "next.png", "sprite.png", *options, "--out", "moved").code == 0
+    assert run("sample", "sprite.png", *options, "-n", 2, "--full-size", "--out", "large").code == 0
+    assert picture("large/future_001.png").tobytes() == picture("futures/future_001.png").tobytes()
     for path in ("futures/future_001.png", "clip/frame_002.png", "moved/result.png"):
         assert picture(path).shape == (12, 10, 4), path
     for path in ("futures/input.png", "clip/frame_000.png"):
