@@ -28,7 +28,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
@@ -53,7 +52,7 @@ SIZE = 512
 SCENES, SMALL_SCENES = 12, 2
 FUTURES = 2  # sampled for each scene
 GRAINS = {"flat": 0.0, "with grain": 0.03}  # deviation of colours in [0, 1]
-PICTURES = 4  # scenes that are shown
+PICTURES, COLOURS = 2, 128  # scenes that are shown, and in how many colours each
 CHANGED = 4  # of 255
 FLOW_SIZE = 256  # pixels of the frames that DIS sees: on the model's 64 it finds less
 STEPS = 21  # motions tried to learn which pixels can change
@@ -94,7 +93,9 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             futures = model.full_size_futures(before, FUTURES, options.seed + number)
             kept[name] += [100 * float(unchanged(future, before)[still[number]].mean()) for future in futures]
             if grain == 0 and number < PICTURES:
-                shown.append({key: encoded(picture) for key, picture in ({"truth": after} | made).items()})
+                shown.append(
+                    {key: encoded(_middle(picture), COLOURS) for key, picture in ({"truth": after} | made).items()}
+                )
             tell(name, (number + 1) / count)
     return {
         "experiment": "full-size",
@@ -161,7 +162,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """Write the figure and the tables; returns the tables as Markdown."""
     if result["pictures"]:
         names = [name for name in result["pictures"][0] if name != "copy"]
-        rows = [[_middle(one[name]) for name in ("copy", *names)] for one in result["pictures"]]
+        rows = [[decoded(one[name]) for name in ("copy", *names)] for one in result["pictures"]]
         write_atomically(folder / "full-size.png", figure([Group("", ["input", *names], rows)]))
     parts = [part for name, table in result["tables"].items() for part in (f"### Shapes, {name}", _table(table))]
     text = "\n\n".join([*parts, _notes(result)]) + "\n"
@@ -206,7 +207,7 @@ def _edges(picture: Pixels) -> float:
     return float(sum(np.square(np.diff(colours, axis=axis)).sum() for axis in (0, 1)))
 
 
-def _middle(text: str) -> Image.Image:
-    """What the figure shows of a picture: its middle, pixel by pixel."""
-    picture, edge = decoded(text).convert("RGB"), SIZE // 5
-    return picture.crop((edge, edge, SIZE - edge, SIZE - edge))
+def _middle(picture: Pixels) -> Pixels:
+    """What the figure shows of a picture (SIZE, SIZE, 3), pixel by pixel."""
+    edge = SIZE // 5
+    return picture[edge : SIZE - edge, edge : SIZE - edge]

@@ -204,10 +204,11 @@ def as_pixels(frame: Tensor) -> Frames:
     return (frame.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
 
 
-def encoded(picture: Frames) -> str:
-    """A picture as text for JSON: the base64 of a PNG."""
-    stream = io.BytesIO()
-    Image.fromarray(picture).save(stream, "PNG")
+def encoded(picture: Frames, colours: int | None = None) -> str:
+    """A picture as text for JSON: the base64 of a PNG, in a palette of so many colours where it is to be small."""
+    stream, image = io.BytesIO(), Image.fromarray(picture)
+    image = image.quantize(colours, dither=Image.Dither.NONE) if colours else image
+    image.save(stream, "PNG", optimize=colours is not None)
     return base64.b64encode(stream.getvalue()).decode("ascii")
 
 
