@@ -1,0 +1,127 @@
+"""A plan becomes frames and pairs: the third look at a clip, in which takes are steadied, cropped and made small.
+
+A pair is dropped for one of these reasons, looked for in this order, in the pictures as they are stored:
+
+still          hardly a pixel differs: fewer than 5 in 1,000 change by more than 10 grey levels in any colour
+light          half of the pixels become brighter, or darker, by more than 3 levels
+everything     more than 6 in 10 pixels change: a dissolve, a cut that was missed, a camera that was measured wrongly
+camera         the camera moves, and in one of the frames it could not be measured
+crop           the asked box is not in the picture
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from visual_dynamics.data.footage.crops import common
+from visual_dynamics.data.footage.reading import open_clip
+from visual_dynamics.data.footage.stabilise import IDENTITY, warp
+from visual_dynamics.data.footage.takes import Plan, Take, rescaled, working_frames
+from visual_dynamics.images import Box, Pixels
+
+CHANGED = 10  # grey levels, in any colour: a pixel that differs by more has changed
+STILL = 0.005  # share of the pixels
+LIGHT = 3.0  # grey levels
+EVERYTHING = 0.6  # share of the pixels
+
+
+@dataclass(frozen=True)
+class CutTake:
+    """The frames and pairs of one take; S is the side of a stored frame, M their number, N that of the pairs."""
+
+    take: Take
+    frames: npt.NDArray[np.uint8]  # (M, 3, S, S), those that a pair needs
+    times: npt.NDArray[np.float64]  # (M,), seconds since the first frame of the clip
+    transforms: npt.NDArray[np.float64]  # (M, 2, 3), a frame -> the first of its take, in pixels of the upright clip
+    first: npt.NDArray[np.int64]  # (N,): where among the frames a pair begins
+    second: npt.NDArray[np.int64]  # (N,): and where it ends
+    dropped: dict[str, int]  # pairs, by reason
+
+
+def cut_clip(plan: Plan, size: int) -> Iterator[CutTake]:
+    """Every take of a plan with frames of size x size; one take at a time is held."""
+    frames = working_frames(open_clip(plan.path), plan.rate, plan.factor)
+    place = 0
+    for take in plan.takes:
+        for _ in islice(frames, take.start - place):
+            pass
+        place = take.stop
+        if take.crop is None:
+            for _ in islice(frames, take.stop - take.start):
+                pass
+            yield _cut(plan, take, [], [], Counter(crop=max(0, take.stop - take.start - plan.step)), size)
+            continue
+        kept = [
+            shrunk(warp(frame.pixels, transform), take.crop, take.room, size)
+            for frame, transform in zip(islice(frames, take.stop - take.start), take.transforms, strict=False)
+        ]
+        yield _chosen(plan, take, kept, size)
+
+
+def shrunk(pixels: Pixels, crop: Box, room: Box, size: int) -> Pixels:
+    """The crop of a picture (H, W, 3) as (size, size, 3): averaged over areas, or enlarged along lines.
+
+    Only the room is looked at; what lies beyond it repeats its edge.
+    """
+    import cv2
+
+    seen = common(crop, room)
+    part = pixels[seen.top : seen.top + seen.height, seen.left : seen.left + seen.width]
+    if seen != crop:
+        above, before = seen.top - crop.top, seen.left - crop.left
+        below, after = crop.height - seen.height - above, crop.width - seen.width - before
+        part = np.pad(part, ((above, below), (before, after), (0, 0)), mode="edge")
+    method = cv2.INTER_AREA if crop.height >= size else cv2.INTER_LINEAR
+    small: Pixels = cv2.resize(np.ascontiguousarray(part), (size, size), interpolation=method)
+    return small
+
+
+def fault(frame: Pixels, next_frame: Pixels) -> str | None:
+    """Why two frames (S, S, 3) make no good pair, or None."""
+    difference = next_frame.astype(np.int16) - frame.astype(np.int16)
+    changed = float((np.abs(difference).max(2) > CHANGED).mean())
+    if changed < STILL:
+        return "still"
+    if abs(float(np.median(difference.mean(2)))) > LIGHT:
+        return "light"
+    return "everything" if changed > EVERYTHING else None
+
+
+def _chosen(plan: Plan, take: Take, pictures: list[Pixels], size: int) -> CutTake:
+    """The good pairs among the pictures (S, S, 3) of a take."""
+    dropped: Counter[str] = Counter()
+    pairs: list[tuple[int, int]] = []
+    for first in range(len(pictures) - plan.step):
+        second = first + plan.step
+        reason = fault(pictures[first], pictures[second])
+        if reason is None and take.lost & {first, second}:
+            reason = "camera"
+        if reason is None:
+            pairs.append((first, second))
+        else:
+            dropped[reason] += 1
+    return _cut(plan, take, pictures, pairs, dropped, size)
+
+
+def _cut(
+    plan: Plan, take: Take, pictures: list[Pixels], pairs: list[tuple[int, int]], dropped: Counter[str], size: int
+) -> CutTake:
+    used = sorted({number for pair in pairs for number in pair})
+    places = {number: place for place, number in enumerate(used)}
+    first, second = (np.array([places[pair[which]] for pair in pairs], np.int64) for which in (0, 1))
+    moves = [rescaled(take.transforms[number], plan.factor) for number in used]
+    return CutTake(
+        take=take,
+        frames=np.array([pictures[number].transpose(2, 0, 1) for number in used], np.uint8).reshape(-1, 3, size, size),
+        times=np.array([(take.start + number) / plan.rate for number in used], np.float64),
+        transforms=np.array([IDENTITY if move is None else move for move in moves], np.float64).reshape(-1, 2, 3),
+        first=first,
+        second=second,
+        dropped=dict(sorted(dropped.items())),
+    )
