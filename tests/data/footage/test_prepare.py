@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -173,37 +174,64 @@ def test_a_clip_that_changed_or_came_is_made_and_one_that_went_is_told(clips: Pa
     assert prepare_videos(folder, out, SMALL, overwrite=True)["kept"]["pairs"] == 24
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_killed_at_any_moment_and_started_again(clips: Path, prepared: Path, tmp_path: Path, workers: int) -> None:
-    out = tmp_path / "out"
-    code = (
-        "import sys; from pathlib import Path; from visual_dynamics.data.footage.clip_files import Settings\n"
-        "from visual_dynamics.data.footage.prepare import prepare_videos\n"
-        "if __name__ == '__main__':\n"
-        "    clips, out, workers = sys.argv[1:]\n"
-        f"    prepare_videos(Path(clips), Path(out), {SMALL!r}, int(workers))\n"
-    )
-    script = tmp_path / "script.py"
-    script.write_text(code)
+PROGRAM = f"""
+import os, signal, sys
+from pathlib import Path
+from visual_dynamics.data.footage.clip_files import Settings
+from visual_dynamics.data.footage.prepare import prepare_videos
+
+clips, out, workers, writes = sys.argv[1:]
+replace, done = Path.replace, 0
+
+def replaced(part, path):
+    global done
+    done += 1
+    if done == int(writes):
+        if len(path.name) % 2:
+            replace(part, path)
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(part, path)
+
+Path.replace = replaced
+if __name__ == "__main__":
+    prepare_videos(Path(clips), Path(out), {SMALL!r}, int(workers))
+"""
+
+
+@pytest.fixture
+def start(clips: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    """A process that prepares the clips into `out`; it kills itself while it writes its n-th file."""
+    (tmp_path / "program.py").write_text(PROGRAM)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, tmp_path / "program.py", clips, tmp_path / "out"]
+    return lambda workers=1, writes=0: subprocess.Popen([*command, str(workers), str(writes)], env=environment)
+
+
+def test_killed_while_it_writes_and_started_again(start: Any, prepared: Path, tmp_path: Path) -> None:
+    """Before a finished part takes its place, or right after, in the second or third file that it writes."""
+    codes = []
+    while not codes or codes[-1] != 0:
+        codes.append(start(writes=2 + len(codes) % 2).wait(60))
+        assert len(codes) < 30
+    assert codes[:-1] == [-signal.SIGKILL] * len(codes[:-1]) and len(codes) > 5
+    assert contents(tmp_path / "out") == contents(prepared)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_any_moment_and_started_again(start: Any, prepared: Path, tmp_path: Path, workers: int) -> None:
     chance = random.Random(workers)
-    killed = 0
-    for _ in range(60):
-        process = subprocess.Popen([sys.executable, script, clips, out, str(workers)], env=environment)
+    moments = [0.1 + 0.8 * workers * chance.random() for _ in range(3)]  # seconds after the first file
+    for moment in moments:
+        process = start(workers)
         deadline = time.monotonic() + 60
-        while not (out / "settings.json").exists() and process.poll() is None and time.monotonic() < deadline:
+        while not (tmp_path / "out" / "settings.json").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        try:
-            process.wait(0.2 + 1.0 * killed / 4 + 0.4 * chance.random() + (workers > 1))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-        else:
-            assert process.returncode == 0
-            break
-    assert killed >= 1
-    assert contents(out) == contents(prepared)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(moment)
+        process.kill()
+        process.wait()
+    assert start(workers).wait(60) == 0
+    assert contents(tmp_path / "out") == contents(prepared)
 
 
 def test_a_camera_that_moves_is_steadied(tmp_path: Path) -> None:
