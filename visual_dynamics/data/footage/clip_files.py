@@ -53,16 +53,18 @@ class Settings:
 
 def prepare_clip(source: Source, settings: Settings, out: Path) -> Record | str:
     """The record of a clip, made now or found complete; or in a few words why the clip gives no pair."""
+    import av
     import cv2
 
-    cv2.setNumThreads(1)
+    cv2.setNumThreads(1)  # processes are what runs side by side
+    unreadable = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
     record_file = out / "records" / f"{source.key}.json"
     try:
         digest = _digest(source.path)
         if (found := _complete(record_file, digest, out)) is not None:
             return found if found["pairs"] else _empty(found)
         plan = plan_clip(source.path, settings.rate, settings.size, read_crop(settings.crop))
-    except (UserError, cv2.error) as error:
+    except unreadable as error:
         return _reason(error, source)
     (out / MANIFEST).unlink(missing_ok=True)  # of an earlier run: it may list what is replaced now
     shards: list[dict[str, Any]] = []
@@ -72,7 +74,7 @@ def prepare_clip(source: Source, settings: Settings, out: Path) -> Record | str:
     while not ended:
         try:
             part, ended = _next_shard(cut)
-        except (UserError, cv2.error) as error:  # the file was sound a minute ago
+        except unreadable as error:  # the file was sound a minute ago
             return _reason(error, source)
         if sum(len(take.first) for take in part):
             shards.append(_write_shard(out, f"{source.key}-{len(shards):03d}", part, len(takes)))
@@ -183,4 +185,5 @@ def _digest(path: Path) -> str:
 
 def _reason(error: Exception, source: Source) -> str:
     """The part of a message that does not repeat which file it is about."""
-    return " ".join(str(error).split()).removeprefix(f"cannot read {source.path}: ")
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words.removeprefix(f"cannot read {source.path}: ")

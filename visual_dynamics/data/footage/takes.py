@@ -147,6 +147,8 @@ def _piece_takes(
             yield frame.pixels
 
     motion = camera_motion(watched())
+    if not copies:  # a damaged clip may give fewer frames when it is read again
+        return []
     whole = (extent[0], extent[1])
     shrunk = max(whole) / max(copies[0].shape)
     takes = []
