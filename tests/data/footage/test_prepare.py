@@ -282,7 +282,8 @@ def test_an_upright_clip_is_not_cut_at_head_and_feet(tmp_path: Path) -> None:
     assert file["takes"][0]["crop"] == [-72, 0, 240, 240]
     stored = open_shard(tmp_path / "out" / file["shards"][0]["file"]).frames
     assert (stored[..., :9] == stored[..., :1]).all() and (stored[..., 23:] == stored[..., -1:]).all()
-    assert (stored[..., 10:22] != stored[..., :1]).any()
+    assert (stored[..., :9] == stored[:1, ..., :9]).all()  # nothing moves beyond the picture
+    assert (stored[..., 10:22] != stored[:1, ..., 10:22]).any()
 
 
 def test_every_frame_of_a_faster_clip_begins_a_pair(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Which square of a steady picture is kept: the middle, a window around what moves, or a given box.
 
 A window around what moves may be wider than an upright picture, so that it does not cut people at head and feet; what
-lies beyond the picture repeats its edge, as it does when a model is given a picture that is not square.
+lies beyond the picture repeats an edge, as it does when a model is given a picture that is not square.
 
 H, W: height and width of a frame in pixels; h, w: of a small copy. Boxes are in whole pixels.
 """

@@ -57,29 +57,40 @@ def cut_clip(plan: Plan, size: int) -> Iterator[CutTake]:
                 pass
             yield _cut(plan, take, [], [], Counter(crop=max(0, take.stop - take.start - plan.step)), size)
             continue
+        window = Window(take.crop, take.room, size)
         kept = [
-            shrunk(warp(frame.pixels, transform), take.crop, take.room, size)
+            window.of(warp(frame.pixels, transform))
             for frame, transform in zip(islice(frames, take.stop - take.start), take.transforms, strict=False)
         ]
         yield _chosen(plan, take, kept, size)
 
 
-def shrunk(pixels: Pixels, crop: Box, room: Box, size: int) -> Pixels:
-    """The crop of a picture (H, W, 3) as (size, size, 3): averaged over areas, or enlarged along lines.
-
-    Only the room is looked at; what lies beyond it repeats its edge.
+class Window:
+    """The same crop of many pictures. What lies beyond the room repeats the edge of the first one, and so stands still:
+    each picture's own edge would draw out whatever moves there.
     """
-    import cv2
 
-    seen = common(crop, room)
-    part = pixels[seen.top : seen.top + seen.height, seen.left : seen.left + seen.width]
-    if seen != crop:
-        above, before = seen.top - crop.top, seen.left - crop.left
-        below, after = crop.height - seen.height - above, crop.width - seen.width - before
-        part = np.pad(part, ((above, below), (before, after), (0, 0)), mode="edge")
-    method = cv2.INTER_AREA if crop.height >= size else cv2.INTER_LINEAR
-    small: Pixels = cv2.resize(np.ascontiguousarray(part), (size, size), interpolation=method)
-    return small
+    def __init__(self, crop: Box, room: Box, size: int) -> None:
+        self.crop, self.seen, self.size = crop, common(crop, room), size
+        self.first: Pixels | None = None  # with its edges repeated
+
+    def of(self, picture: Pixels) -> Pixels:
+        """(H, W, 3) -> (size, size, 3): averaged over areas, or enlarged along lines."""
+        import cv2
+
+        crop, seen = self.crop, self.seen
+        part = picture[seen.top : seen.top + seen.height, seen.left : seen.left + seen.width]
+        if seen != crop:
+            above, before = seen.top - crop.top, seen.left - crop.left
+            if self.first is None:
+                below, after = crop.height - seen.height - above, crop.width - seen.width - before
+                self.first = np.pad(part, ((above, below), (before, after), (0, 0)), mode="edge")
+            whole = self.first.copy()
+            whole[above : above + seen.height, before : before + seen.width] = part
+            part = whole
+        method = cv2.INTER_AREA if crop.height >= self.size else cv2.INTER_LINEAR
+        small: Pixels = cv2.resize(np.ascontiguousarray(part), (self.size, self.size), interpolation=method)
+        return small
 
 
 def fault(frame: Pixels, next_frame: Pixels) -> str | None:
