@@ -1,7 +1,8 @@
-"""The plan for a clip: its pace, its pieces, a wandering camera, windows around what moves; scenes that are held out."""
+"""The plan for a clip: its pace and pieces, a wandering camera, windows around what moves; scenes that are held out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ from tests.data.footage.clips import encode, texture
 from visual_dynamics.data.footage.crops import common, middle_square, motion_energy, motion_window, read_crop
 from visual_dynamics.data.footage.cutting import Window, cut_clip, fault
 from visual_dynamics.data.footage.sources import find_sources, held_out_scenes
-from visual_dynamics.data.footage.stabilise import moved
+from visual_dynamics.data.footage.stabilise import CameraMotion, camera_motion, moved
 from visual_dynamics.data.footage.takes import pace, pieces, plan_clip, rebased, rescaled
-from visual_dynamics.images import Box
+from visual_dynamics.images import Box, Pixels
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,26 @@ def test_a_camera_that_pans_is_taken_in_parts(tmp_path: Path) -> None:
             assert transform is not None and np.abs(transform - [[1, 0, 4 * number], [0, 1, 0]]).max() < 0.5
     parts = list(cut_clip(plan, 32))
     assert sum(len(part.first) for part in parts) == 60 - len(plan.takes)
+
+
+def test_some_frames_tell_that_a_camera_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def counted(frames: Iterable[Pixels]) -> CameraMotion:
+        kept = list(frames)
+        seen.append(len(kept))
+        return camera_motion(kept)
+
+    monkeypatch.setattr("visual_dynamics.data.footage.takes.camera_motion", counted)
+    monkeypatch.setattr("visual_dynamics.data.footage.takes.PROBED", 10)
+    wide = texture(96, 160, seed=3)
+    generator = np.random.default_rng(0)
+    shaken = [wide[:, x : x + 128] for x in (16, *generator.integers(10, 22, 39))]
+    other = [255 - wide[:, 16:144]] * 40
+    plan = plan_clip(encode(tmp_path / "a.mp4", shaken + other, rate=10), 10, 32, "centre")
+    assert seen == [10, 10, 40]  # the shaken shot is measured again
+    assert [(take.start, take.stop, take.still) for take in plan.takes] == [(0, 40, False), (40, 80, True)]
+    assert all(transform is not None for transform in plan.takes[0].transforms)
 
 
 def test_crops_are_read() -> None:

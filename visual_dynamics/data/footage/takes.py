@@ -1,8 +1,10 @@
-"""A clip is looked at twice and a plan is made: from which stretches to cut pairs, how to steady and crop them.
+"""A clip is looked at and a plan is made: from which stretches to cut pairs, how to steady and crop them.
 
 First the shots are found. Then the camera is measured and what moves is mapped, shot by shot. A long shot is taken in
-pieces, and a piece in which the camera wanders is halved until all frames of a part share at least half of the picture;
-each such part is a take. Frames are read one after the other; what is kept of them are small grey copies of one piece.
+pieces. Of a long piece some frames, spread over it, tell whether the camera stands still; if it does not, the piece is
+read again and every frame is measured. A piece in which the camera wanders is halved until all frames of a part share
+at least half of the picture; each such part is a take. Frames are read one after the other; what is kept of them are
+small grey copies of one piece.
 
 The picture is worked on at a size that is no larger than needed: frames are first made smaller by a whole factor.
 """
@@ -27,6 +29,7 @@ from visual_dynamics.images import Box, Pixels
 STARTS = 3  # frames within the time of one pair that may each begin a pair, at most
 SLOWER = 0.95  # of the asked rate: a clip that is slower still is taken frame by frame, at its own rate
 PIECE = 300  # frames of a shot that are measured together, at most
+PROBED = 50  # frames of a piece, at least, that tell whether the camera stands still
 PIECE_BYTES = 32 * 2**20  # of their stored pixels, at most
 WORKING = 360  # pixels: frames are not made smaller than that along their shorter side, nor than three times the result
 SMALL = 160  # pixels along the longer side of the copies in which motion is mapped
@@ -83,14 +86,22 @@ def plan_clip(path: Path, rate: float, size: int, crop: Crop) -> Plan:
 
     cuts = find_cuts(counted(working_frames(clip, looked_at, factor)))
     broken = clip.broken
-    starts, stops = [0, *cuts], [*cuts, count]
-    takes: list[Take] = []
-    frames = working_frames(clip, looked_at, factor)
     most = max(2 * step, min(PIECE, PIECE_BYTES // (3 * size**2)))
-    for shot, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        for begin, end in pieces(start, stop, most):
-            takes += _piece_takes(frames, shot, begin, end, step, factor, size, crop)
-    return Plan(path, clip.size, clip.rate, looked_at, step, factor, count, len(starts), tuple(takes), broken)
+    shots = list(pairwise([0, *cuts, count]))
+    todo = [_Piece(shot, *ends) for shot, (start, stop) in enumerate(shots) for ends in pieces(start, stop, most)]
+    takes: list[Take] = []
+    wanted = _Wanted(step, factor, size, crop)
+    for thoroughly in (False, True):
+        frames, place, left = working_frames(clip, looked_at, factor), 0, []
+        for piece in todo:
+            inside = islice(frames, piece.start - place, piece.stop - place)
+            place = piece.stop
+            found = _piece_takes(inside, piece, wanted, thoroughly)
+            takes += found or []
+            left += [piece] if found is None else []
+        todo = left
+    takes.sort(key=lambda take: take.start)
+    return Plan(path, clip.size, clip.rate, looked_at, step, factor, count, len(shots), tuple(takes), broken)
 
 
 def pace(stated: float, asked: float) -> tuple[float, int]:
@@ -134,38 +145,61 @@ def rescaled(transform: Matrix | None, factor: float) -> Matrix | None:
     return compose(compose(larger, transform), inverted(larger))
 
 
-def _piece_takes(
-    frames: Iterator[Frame], shot: int, start: int, stop: int, step: int, factor: int, size: int, crop: Crop
-) -> list[Take]:
+@dataclass(frozen=True)
+class _Piece:
+    """Frames start ... stop - 1 of the resampled clip, all of one shot."""
+
+    shot: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What all pieces of a clip have in common."""
+
+    step: int
+    factor: int
+    size: int
+    crop: Crop
+
+
+def _piece_takes(frames: Iterator[Frame], piece: _Piece, wanted: _Wanted, thoroughly: bool) -> list[Take] | None:
+    """The takes of a piece; None where the camera moves and must be measured thoroughly, in every frame."""
     copies: list[Pixels] = []
     extent = [0, 0]
+    stride = 1 if thoroughly else max(1, (piece.stop - piece.start) // PROBED)
 
     def watched() -> Iterator[Pixels]:
-        for frame in islice(frames, stop - start):
+        for number, frame in enumerate(frames):
             copies.append(_small(frame.pixels))
             extent[:] = frame.pixels.shape[:2]
-            yield frame.pixels
+            if number % stride == 0:
+                yield frame.pixels
 
     motion = camera_motion(watched())
     if not copies:  # a damaged clip may give fewer frames when it is read again
         return []
+    if not motion.still and stride > 1:
+        return None
+    measured: tuple[Matrix | None, ...] = (None,) * len(copies) if motion.still else motion.transforms
     whole = (extent[0], extent[1])
     shrunk = max(whole) / max(copies[0].shape)
     takes = []
-    for begin, end in _steady_parts(motion.transforms, whole, 0, len(copies), step):
-        transforms = rebased(motion.transforms[begin:end])
+    for begin, end in _steady_parts(measured, whole, 0, len(copies), wanted.step):
+        transforms = rebased(measured[begin:end])
         lost = frozenset(number - begin for number in motion.lost if begin <= number < end and not motion.still)
         room = common_box(transforms, whole) if any(t is not None for t in transforms) else Box(0, 0, *whole)
         window: Box | None
-        if isinstance(crop, Box):
-            window = _given(Box(*(round(number / factor) for number in crop)), room)
-        elif crop == "centre":
+        if isinstance(wanted.crop, Box):
+            window = _given(Box(*(round(number / wanted.factor) for number in wanted.crop)), room)
+        elif wanted.crop == "centre":
             window = middle_square(room)
         else:
             small = [rescaled(transform, 1 / shrunk) for transform in transforms]
-            energy = motion_energy(copies[begin:end], small, step)
-            window = motion_window(energy, shrunk, room, size)
-        takes.append(Take(shot, start + begin, start + end, transforms, lost, room, window))
+            energy = motion_energy(copies[begin:end], small, wanted.step)
+            window = motion_window(energy, shrunk, room, wanted.size)
+        takes.append(Take(piece.shot, piece.start + begin, piece.start + end, transforms, lost, room, window))
     return takes
 
 
