@@ -72,7 +72,7 @@ def open_shard(path: Path) -> Shard:
 
 def holds_footage(folder: Path) -> bool:
     """Whether a folder was made by `prepare videos`, finished or not."""
-    return any(_format_of(folder / name) == FORMAT for name in (MANIFEST, SETTINGS))
+    return any(_format_of(folder / name) == FORMAT for name in (SETTINGS, MANIFEST))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

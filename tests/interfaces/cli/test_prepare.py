@@ -1,11 +1,12 @@
 """visual-dynamics prepare."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.data.footage.scenes import film
-from tests.interfaces.cli.conftest import Refused, Run, one_line
+from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.sprites import noise_characters
 from visual_dynamics.data.sprites import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
@@ -74,6 +75,11 @@ def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path
     assert run(*words, "--held-out", 0.4).out == answer.out
     assert "data was made with --held-out 0.4, not 0.1: give --overwrite" in refused(*words)
     assert run(*words, "--overwrite").code == 0
+    for options in ([], ["--stream"]):
+        assert run("train", f"run{len(options)}", *TINY_RUN, "--steps", 2, "--data", "data", *options).code == 0
+    assert Path("run0/weights.safetensors").stat().st_size == Path("run1/weights.safetensors").stat().st_size
+    assert json.loads(Path("run1/config.json").read_text())["stream"] is True
+    assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--stream")
 
 
 def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path) -> None:

@@ -199,7 +199,8 @@ def _prepare_all(
         return results
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
-        tasks = {pool.submit(prepare_clip, source, settings, out): source for source in sources}
+        first = sorted(sources, key=_length, reverse=True)  # a long clip that came last would be waited for
+        tasks = {pool.submit(prepare_clip, source, settings, out): source for source in first}
         try:
             for task in as_completed(tasks):
                 results[tasks[task].name] = task.result()
@@ -212,6 +213,13 @@ def _prepare_all(
             pool.shutdown(cancel_futures=True)
             raise
     return {source.name: results[source.name] for source in sources}
+
+
+def _length(source: Source) -> int:
+    try:
+        return source.path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _end_with_parent() -> None:
