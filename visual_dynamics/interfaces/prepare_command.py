@@ -105,7 +105,7 @@ def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) ->
 
 
 @contextmanager
-def _bar(things: str) -> Iterator[Callable[[int, int], None]]:
+def _bar(things: str) -> Iterator[Callable[[float, int], None]]:
     """A progress bar on stderr that is told (done, total)."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress

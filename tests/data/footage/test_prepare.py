@@ -326,7 +326,9 @@ def test_long_shots_are_taken_in_pieces_and_shards(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("visual_dynamics.data.footage.takes.PIECE", 8)
     monkeypatch.setattr("visual_dynamics.data.footage.clip_files.SHARD_BYTES", 12 * 32 * 32 * 3)
     film(tmp_path / "clips" / "a.mp4", 40)
-    prepare_videos(tmp_path / "clips", tmp_path / "out", SMALL)
+    told: list[float] = []
+    prepare_videos(tmp_path / "clips", tmp_path / "out", SMALL, progress=lambda done, total: told.append(done / total))
+    assert len(told) >= 6 and told == sorted(told) and told[0] == 0 and told[-1] == 1
     file = entries(tmp_path / "out")["a.mp4"]
     assert [take["pairs"] for take in file["takes"]] == [7] * 5
     assert [(shard["pairs"], shard["frames"]) for shard in file["shards"]] == [(14, 16), (14, 16), (7, 8)]

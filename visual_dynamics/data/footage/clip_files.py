@@ -19,7 +19,7 @@ import numpy as np
 from visual_dynamics.data.footage.crops import read_crop
 from visual_dynamics.data.footage.cutting import CutTake, cut_clip
 from visual_dynamics.data.footage.sources import Source
-from visual_dynamics.data.footage.takes import Plan, plan_clip
+from visual_dynamics.data.footage.takes import Plan, Tell, plan_clip
 from visual_dynamics.data.shard_files import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
@@ -51,8 +51,11 @@ class Settings:
         return {"format": FORMAT} | asdict(self)
 
 
-def prepare_clip(source: Source, settings: Settings, out: Path) -> Record | str:
-    """The record of a clip, made now or found complete; or in a few words why the clip gives no pair."""
+def prepare_clip(source: Source, settings: Settings, out: Path, tell: Tell = lambda share: None) -> Record | str:
+    """The record of a clip, made now or found complete; or in a few words why the clip gives no pair.
+
+    `tell` hears from time to time what share of the work is done.
+    """
     import av
     import cv2
 
@@ -63,13 +66,13 @@ def prepare_clip(source: Source, settings: Settings, out: Path) -> Record | str:
         digest = _digest(source.path)
         if (found := _complete(record_file, digest, out)) is not None:
             return found if found["pairs"] else _empty(found)
-        plan = plan_clip(source.path, settings.rate, settings.size, read_crop(settings.crop))
+        plan = plan_clip(source.path, settings.rate, settings.size, read_crop(settings.crop), tell)
     except unreadable as error:
         return _reason(error, source)
     (out / MANIFEST).unlink(missing_ok=True)  # of an earlier run: it may list what is replaced now
     shards: list[dict[str, Any]] = []
     takes: list[CutTake] = []
-    cut = cut_clip(plan, settings.size)
+    cut = cut_clip(plan, settings.size, tell)
     ended = False
     while not ended:
         try:

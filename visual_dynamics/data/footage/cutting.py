@@ -22,7 +22,7 @@ import numpy.typing as npt
 from visual_dynamics.data.footage.crops import common
 from visual_dynamics.data.footage.reading import open_clip
 from visual_dynamics.data.footage.stabilise import IDENTITY, warp
-from visual_dynamics.data.footage.takes import Plan, Take, rescaled, working_frames
+from visual_dynamics.data.footage.takes import Plan, Take, Tell, rescaled, told, working_frames
 from visual_dynamics.images import Box, Pixels
 
 CHANGED = 10  # grey levels, in any colour: a pixel that differs by more has changed
@@ -44,9 +44,9 @@ class CutTake:
     dropped: dict[str, int]  # pairs, by reason
 
 
-def cut_clip(plan: Plan, size: int) -> Iterator[CutTake]:
+def cut_clip(plan: Plan, size: int, tell: Tell = lambda share: None) -> Iterator[CutTake]:
     """Every take of a plan with frames of size x size; one take at a time is held."""
-    frames = working_frames(open_clip(plan.path), plan.rate, plan.factor)
+    frames = told(working_frames(open_clip(plan.path), plan.rate, plan.factor), tell, 2, plan.frames)
     place = 0
     for take in plan.takes:
         for _ in islice(frames, take.start - place):

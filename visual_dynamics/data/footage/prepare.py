@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,12 @@ from filelock import FileLock, Timeout
 from visual_dynamics.data.footage.clip_files import Record, Settings, prepare_clip, to_json
 from visual_dynamics.data.footage.contact_sheet import contact_sheet
 from visual_dynamics.data.footage.sources import Source, find_sources, held_out_scenes
+from visual_dynamics.data.footage.takes import Tell
 from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
 
-Progress = Callable[[int, int], None]  # clips done, all
+Progress = Callable[[float, int], None]  # clips done, all
 OWN = (MANIFEST, "summary.json", "contact.png", "records", "shards", SETTINGS)  # in the order in which they are removed
 
 
@@ -193,8 +195,9 @@ def _prepare_all(
     tell(0, len(sources))
     results: dict[str, Record | str] = {}
     if min(workers, len(sources)) <= 1:
-        for source in sources:
-            results[source.name] = prepare_clip(source, settings, out)
+        for done, source in enumerate(sources):
+            within: Tell = partial(_tell_within, tell, done, len(sources))
+            results[source.name] = prepare_clip(source, settings, out, within)
             tell(len(results), len(sources))
         return results
     context = multiprocessing.get_context("spawn")
@@ -213,6 +216,10 @@ def _prepare_all(
             pool.shutdown(cancel_futures=True)
             raise
     return {source.name: results[source.name] for source in sources}
+
+
+def _tell_within(tell: Progress, done: int, total: int, share: float) -> None:
+    tell(done + share, total)
 
 
 def _length(source: Source) -> int:

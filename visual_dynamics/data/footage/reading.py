@@ -44,6 +44,7 @@ class Clip:
         self.path = path
         self.rate = USUAL_RATE  # frames a second, as the file states it; times need not keep to it
         self.size = (0, 0)  # H, W
+        self.seconds: float | None = None  # how long it is, where the file says so
         self.broken: str | None = None
         for frame in self:
             self.size = frame.pixels.shape[:2]
@@ -59,6 +60,7 @@ class Clip:
             self.rate = stated if 0 < stated <= 1000 else USUAL_RATE
             clock, ratio = _Clock(1 / self.rate), _pixel_ratio(stream)
             end, ended = 0.0, _stated_length(stream)  # seconds
+            self.seconds = ended
             matrices: dict[float, Any] = {}
             try:
                 for decoded in container.decode(stream):

@@ -11,7 +11,7 @@ The picture is worked on at a size that is no larger than needed: frames are fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -34,6 +34,9 @@ PIECE_BYTES = 32 * 2**20  # of their stored pixels, at most
 WORKING = 360  # pixels: frames are not made smaller than that along their shorter side, nor than three times the result
 SMALL = 160  # pixels along the longer side of the copies in which motion is mapped
 SHARED = 0.5  # of the picture that all frames of a take have in common; else the take is halved
+
+
+Tell = Callable[[float], None]  # of a share from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,11 @@ class Plan:
     broken: str | None  # what is wrong with the clip after these frames
 
 
-def plan_clip(path: Path, rate: float, size: int, crop: Crop) -> Plan:
-    """Look at a clip; `rate` is one over the seconds between the frames of a pair, `size` the side of the result."""
+def plan_clip(path: Path, rate: float, size: int, crop: Crop, tell: Tell = lambda share: None) -> Plan:
+    """Look at a clip; `rate` is one over the seconds between the frames of a pair, `size` the side of the result.
+
+    `tell` hears from time to time what share of the work on the clip is done, of which this is two thirds.
+    """
     clip = open_clip(path)
     looked_at, step = pace(clip.rate, rate)
     factor = max(1, min(clip.size) // max(WORKING, 3 * size))
@@ -84,7 +90,8 @@ def plan_clip(path: Path, rate: float, size: int, crop: Crop) -> Plan:
             count += 1
             yield frame.pixels
 
-    cuts = find_cuts(counted(working_frames(clip, looked_at, factor)))
+    stated = looked_at * (clip.seconds or 0)
+    cuts = find_cuts(counted(told(working_frames(clip, looked_at, factor), tell, 0, stated)))
     broken = clip.broken
     most = max(2 * step, min(PIECE, PIECE_BYTES // (3 * size**2)))
     shots = list(pairwise([0, *cuts, count]))
@@ -92,7 +99,8 @@ def plan_clip(path: Path, rate: float, size: int, crop: Crop) -> Plan:
     takes: list[Take] = []
     wanted = _Wanted(step, factor, size, crop)
     for thoroughly in (False, True):
-        frames, place, left = working_frames(clip, looked_at, factor), 0, []
+        frames = told(working_frames(clip, looked_at, factor), tell, 1, count)
+        place, left = 0, []
         for piece in todo:
             inside = islice(frames, piece.start - place, piece.stop - place)
             place = piece.stop
@@ -127,6 +135,14 @@ def working_frames(clip: Clip, rate: float, factor: int) -> Iterator[Frame]:
         height, width = (side // factor for side in frame.pixels.shape[:2])
         cut = frame.pixels[: height * factor, : width * factor]
         yield Frame(cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA), frame.time)
+
+
+def told(frames: Iterator[Frame], tell: Tell, look: int, total: float) -> Iterator[Frame]:
+    """The frames of one of three looks at a clip, of about so many; every now and then the share of all is told."""
+    for number, frame in enumerate(frames):
+        if number % 25 == 0:
+            tell((look + min(1.0, number / max(1.0, total))) / 3)
+        yield frame
 
 
 def pieces(start: int, stop: int, most: int) -> list[tuple[int, int]]:
