@@ -360,6 +360,24 @@ def test_mistakes(clips: Path, prepared: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_starting_anew_leaves_other_files_alone(clips: Path, tmp_path: Path) -> None:
+    few, out = tmp_path / "few", tmp_path / "out"
+    few.mkdir()
+    shutil.copyfile(clips / "b.mkv", few / "b.mkv")
+    mine = {"shards/thesis.txt": b"mine", "records/2019.json": b"{}", "settings.json": b"{}", "photo.png": b"mine"}
+    for name, data in mine.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(data)
+    prepare_videos(few, out, SMALL, overwrite=True)
+    del mine["settings.json"]  # its name is ours
+    now = contents(out)
+    assert mine.items() <= now.items() and "manifest.json" in now
+    (out / "records" / "2019.json").unlink()
+    prepare_videos(few, out, Settings(size=16, crop="centre"), overwrite=True)
+    assert contents(out).keys() == now.keys() - {"records/2019.json"}
+    assert open_shard(next((out / "shards").glob("*.safetensors"))).frames.shape[2] == 16
+
+
 @pytest.mark.parametrize("options", [{"rate": 0}, {"size": 4}, {"held_out": 1.0}, {"crop": "left"}, {"crop": "1,2,3"}])
 def test_settings_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(UserError):

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 from collections import Counter
@@ -40,7 +39,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
 
 Progress = Callable[[float, int], None]  # clips done, all
-OWN = (MANIFEST, "summary.json", "contact.png", "records", "shards", SETTINGS)  # in the order in which they are removed
+OWN = (MANIFEST, "summary.json", "contact.png", "records/*.json", "shards/*.safetensors", SETTINGS)
 
 
 def prepare_videos(
@@ -63,10 +62,13 @@ def prepare_videos(
     with _owned(out):
         if overwrite:
             _remove_own(out)
-        for left in (*out.glob(".*.part"), *out.glob("*/.*.part")):  # of a run that was killed
+        for left in (
+            *out.glob(".*.part"),
+            *out.glob("records/.*.part"),
+            *out.glob("shards/.*.part"),
+        ):  # of a killed run
             left.unlink(missing_ok=True)
-        if not (out / SETTINGS).exists():
-            write_atomically(out / SETTINGS, to_json(settings.to_dict()))
+        _write_if_new(out / SETTINGS, to_json(settings.to_dict()))
         results = _prepare_all(sources, settings, out, workers, progress)
         records = {name: result for name, result in results.items() if not isinstance(result, str)}
         faults = {name: result for name, result in results.items() if isinstance(result, str)}
@@ -179,12 +181,14 @@ def _owned(out: Path) -> Iterator[None]:
 
 
 def _remove_own(out: Path) -> None:
-    for name in OWN:
-        path = out / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    """Remove what this program has made in a folder, and nothing else; what tells that it has goes last."""
+    if not holds_footage(out):
+        return
+    for pattern in OWN:
+        for path in out.glob(pattern):
+            path.unlink()
+    remove_empty([out / "shards"])
+    remove_empty([out / "records"])
 
 
 def _prepare_all(
