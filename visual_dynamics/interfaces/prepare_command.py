@@ -14,6 +14,10 @@ from visual_dynamics.interfaces.options import OverwriteOption, counted
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
 
+CROP_HELP = (
+    "motion (a square around what moves), centre, labels (around PennAction's boxes), or X,Y,W,H.  "
+    "[default: motion, or labels for PennAction]"
+)
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 
@@ -58,20 +62,24 @@ def videos(
     out: OutOption,
     rate: Annotated[float, typer.Option(help="Frames a second: a pair is 1/RATE seconds apart.")] = 10.0,
     size: Annotated[int, typer.Option(help="Pixels a side of the frames to store.")] = 128,
-    crop: Annotated[str, typer.Option(help="motion (a square around what moves), centre, or X,Y,W,H.")] = "motion",
+    crop: Annotated[str | None, typer.Option(help=CROP_HELP, show_default=False)] = None,
     held_out: Annotated[float, typer.Option(help="Share of the pairs to hold out, by whole scenes.")] = 0.1,
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew in a folder that is not empty.")] = False,
 ) -> None:
     """Cut clips into pairs: shots, a steady camera, a square crop; still and broken pairs are dropped.
 
+    PennAction, as published (folders frames and labels), is taken with its boxes and its split.
+
     Killed at any moment and started again, it does only what is missing.
     """
     import os
 
     from visual_dynamics.data.footage.clip_files import Settings
+    from visual_dynamics.data.footage.pennaction import holds_pennaction
     from visual_dynamics.data.footage.prepare import prepare_videos
 
+    crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)
     with _bar("clips") as progress:
         summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress)

@@ -151,7 +151,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     names: list[str] = []
     plan: Callable[..., Any] = clip_files.plan_clip
-    monkeypatch.setattr(clip_files, "plan_clip", lambda path, *options: names.append(path.name) or plan(path, *options))
+    monkeypatch.setattr(
+        clip_files, "plan_clip", lambda clip, *options: names.append(clip.path.name) or plan(clip, *options)
+    )
     return names
 
 

@@ -18,8 +18,10 @@ import numpy as np
 
 from visual_dynamics.data.footage.crops import read_crop
 from visual_dynamics.data.footage.cutting import CutTake, cut_clip
+from visual_dynamics.data.footage.pennaction import PictureFolder, pictures, read_labels
+from visual_dynamics.data.footage.reading import Clip, open_clip
 from visual_dynamics.data.footage.sources import Source
-from visual_dynamics.data.footage.takes import Plan, Tell, plan_clip
+from visual_dynamics.data.footage.takes import Boxes, Plan, Tell, plan_clip
 from visual_dynamics.data.shard_files import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
@@ -63,10 +65,11 @@ def prepare_clip(source: Source, settings: Settings, out: Path, tell: Tell = lam
     unreadable = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
     record_file = out / "records" / f"{source.key}.json"
     try:
-        digest = _digest(source.path)
+        digest = _digest(source)
         if (found := _complete(record_file, digest, out)) is not None:
             return found if found["pairs"] else _empty(found)
-        plan = plan_clip(source.path, settings.rate, settings.size, read_crop(settings.crop), tell)
+        clip, boxes = _opened(source, settings.crop)
+        plan = plan_clip(clip, settings.rate, settings.size, read_crop(settings.crop), tell, boxes)
     except unreadable as error:
         return _reason(error, source)
     (out / MANIFEST).unlink(missing_ok=True)  # of an earlier run: it may list what is replaced now
@@ -176,14 +179,30 @@ def _complete(path: Path, digest: str, out: Path) -> Record | None:
         return None
 
 
-def _digest(path: Path) -> str:
-    if not path.is_file():
+def _opened(source: Source, crop: str) -> tuple[Clip, Boxes | None]:
+    """A clip, and the boxes of its frames where there are labels."""
+    if crop == "labels" and source.labels is None:
+        raise UserError("no labels come with it: choose another crop")
+    boxes = read_labels(source.labels).boxes if source.labels else None
+    return (PictureFolder(source.path) if source.path.is_dir() else open_clip(source.path)), boxes
+
+
+def _digest(source: Source) -> str:
+    """Of all bytes that a clip is made of."""
+    if not source.path.exists():
         raise UserError("it is listed, but there is no such file")
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        if source.path.is_file():
+            files = [source.path]
+        else:
+            files = [*pictures(source.path), *([source.labels] if source.labels else [])]
+        found = []
+        for path in files:
+            with path.open("rb") as stream:
+                found.append(hashlib.file_digest(stream, "sha256").hexdigest())
     except OSError as error:
         raise UserError((error.strerror or str(error)).lower()) from error
+    return found[0] if source.path.is_file() else hashlib.sha256("".join(found).encode()).hexdigest()
 
 
 def _reason(error: Exception, source: Source) -> str:

@@ -1,4 +1,5 @@
-"""Which square of a steady picture is kept: the middle, a window around what moves, or a given box.
+"""Which square of a steady picture is kept: the middle, a window around what moves or around labelled boxes, or a given
+box.
 
 A window around what moves may be wider than an upright picture, so that it does not cut people at head and feet; what
 lies beyond the picture repeats an edge, as it does when a model is given a picture that is not square.
@@ -15,21 +16,22 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.data.footage.stabilise import Matrix
+from visual_dynamics.data.footage.stabilise import Matrix, moved
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
 
-Crop = Literal["centre", "motion"] | Box
+Crop = Literal["centre", "motion", "labels"] | Box
 
 NOISE = 6.0  # grey levels that a pixel of a small copy may change by although nothing moves
 OUTSIDE = 0.01  # share of the motion that may lie beyond each side of the window
 MARGIN = 1.35  # the window is so many times as wide as what moves: people have parts that rest
+LABELS_MARGIN = 1.15  # boxes are drawn close around people
 LEAST = 0.4  # of the shorter side of the picture: a window is no smaller
 
 
 def read_crop(words: str) -> Crop:
-    """`centre`, `motion`, or X,Y,W,H: left, top, width and height of a box in pixels of the upright clip."""
-    if words in ("centre", "motion"):
+    """`centre`, `motion`, `labels`, or X,Y,W,H: left, top, width and height of a box in pixels of the upright clip."""
+    if words in ("centre", "motion", "labels"):
         return words  # type: ignore[return-value]
     numbers = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", words)
     if numbers is None:
@@ -82,9 +84,32 @@ def motion_window(energy: npt.NDArray[np.float64], factor: float, room: Box, lea
     if inside.sum() <= 0:
         return middle_square(room)
     (top, bottom), (left, right) = (_extent(inside.sum(axis), factor) for axis in (1, 0))
+    return _around((left, top, right, bottom), MARGIN, room, least)
+
+
+def labels_window(boxes: npt.NDArray[np.float64], transforms: Sequence[Matrix | None], room: Box, least: int) -> Box:
+    """A square of at least `least` pixels around the boxes (T, 4) of all frames, as the first frame's camera sees them.
+
+    Boxes are left, top, right, bottom in pixels of the frames. Frames whose box is NaN do not count; the window is the
+    middle square where none does.
+    """
+    corners = []
+    for box, transform in zip(boxes, transforms, strict=True):
+        if np.isfinite(box).all():
+            points = box[[[0, 1], [2, 1], [0, 3], [2, 3]]]  # (4, 2)
+            corners.append(points if transform is None else moved(points, transform))
+    if not corners:
+        return middle_square(room)
+    points = np.clip(np.concatenate(corners), [room.left, room.top], [room.left + room.width, room.top + room.height])
+    return _around((*points.min(axis=0), *points.max(axis=0)), LABELS_MARGIN, room, least)
+
+
+def _around(extent: tuple[float, ...], margin: float, room: Box, least: int) -> Box:
+    """A square around left, top, right, bottom, wider by a factor, as far as the room allows."""
+    left, top, right, bottom = extent
     least = max(least, round(LEAST * min(room.height, room.width)))
-    most = max(min(room.height, room.width), min(room.height, round(MARGIN * (bottom - top))))
-    side = min(most, max(least, round(MARGIN * max(bottom - top, right - left))))
+    most = max(min(room.height, room.width), min(room.height, round(margin * (bottom - top))))
+    side = min(most, max(least, round(margin * max(bottom - top, right - left))))
     return Box(
         _placed(top, bottom, side, room.top, room.height), _placed(left, right, side, room.left, room.width), side, side
     )

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from visual_dynamics.data.footage.crops import common
-from visual_dynamics.data.footage.reading import open_clip
 from visual_dynamics.data.footage.stabilise import IDENTITY, warp
 from visual_dynamics.data.footage.takes import Plan, Take, Tell, rescaled, told, working_frames
 from visual_dynamics.images import Box, Pixels
@@ -50,7 +49,7 @@ class CutTake:
 
 def cut_clip(plan: Plan, size: int, tell: Tell = lambda share: None) -> Iterator[CutTake]:
     """Every take of a plan with frames of size x size; one take at a time is held."""
-    frames = told(working_frames(open_clip(plan.path), plan.rate, plan.factor), tell, 2, plan.frames)
+    frames = told(working_frames(plan.clip, plan.rate, plan.factor), tell, 2, plan.frames)
     place = 0
     for take in plan.takes:
         for _ in islice(frames, take.start - place):

@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 
 from visual_dynamics.data.footage.clip_files import Record, Settings, prepare_clip, to_json
 from visual_dynamics.data.footage.contact_sheet import contact_sheet
+from visual_dynamics.data.footage.pennaction import find_sequences, holds_pennaction
 from visual_dynamics.data.footage.sources import Source, find_sources, held_out_scenes
 from visual_dynamics.data.footage.takes import Tell
 from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage
@@ -54,7 +55,7 @@ def prepare_videos(
 
     With `overwrite` what an earlier run left in `out` is removed first.
     """
-    sources = find_sources(folder)
+    sources = find_sequences(folder) if holds_pennaction(folder) else find_sources(folder)
     if out.resolve() == folder.resolve():
         raise UserError(f"{out} holds the clips; give another folder with --out")
     check_folder(out)
@@ -122,13 +123,14 @@ def _files(sources: list[Source], records: dict[str, Record], share: float) -> l
     chosen = [source for source in sources if source.name in records]
     pairs: Counter[str] = Counter()
     for source in chosen:
-        pairs[source.scene] += records[source.name]["pairs"]
+        if not source.split:
+            pairs[source.scene] += records[source.name]["pairs"]
     held_out = held_out_scenes(pairs, share)
     return [
         {
             "file": source.name,
             "scene": source.scene,
-            "split": "held-out" if source.scene in held_out else "train",
+            "split": source.split or ("held-out" if source.scene in held_out else "train"),
             "source": source.source,
             "licence": source.licence,
         }

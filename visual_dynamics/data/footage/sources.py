@@ -33,6 +33,8 @@ class Source:
     scene: str
     source: str = ""  # where it comes from
     licence: str = ""
+    split: str = ""  # train or held-out, where that is given; else the scenes decide
+    labels: Path | None = None  # a file that tells where in its frames people are
 
     @property
     def key(self) -> str:

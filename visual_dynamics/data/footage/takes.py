@@ -14,13 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from visual_dynamics.data.footage.crops import Crop, common, middle_square, motion_energy, motion_window
-from visual_dynamics.data.footage.reading import Clip, Frame, open_clip, resampled
+from visual_dynamics.data.footage.crops import (
+    Crop,
+    common,
+    labels_window,
+    middle_square,
+    motion_energy,
+    motion_window,
+)
+from visual_dynamics.data.footage.reading import Clip, Frame, resampled
 from visual_dynamics.data.footage.shots import find_cuts
 from visual_dynamics.data.footage.stabilise import IDENTITY, Matrix, camera_motion, common_box, compose, inverted
 from visual_dynamics.errors import UserError
@@ -37,6 +44,7 @@ SHARED = 0.5  # of the picture that all frames of a take have in common; else th
 
 
 Tell = Callable[[float], None]  # of a share from 0 to 1
+Boxes = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Take:
 class Plan:
     """What to do with a clip."""
 
-    path: Path
+    clip: Clip
     size: tuple[int, int]  # H, W of its upright frames
     stated_rate: float  # frames a second, as the file has it
     rate: float  # frames a second that are looked at
@@ -72,12 +80,15 @@ class Plan:
     broken: str | None  # what is wrong with the clip after these frames
 
 
-def plan_clip(path: Path, rate: float, size: int, crop: Crop, tell: Tell = lambda share: None) -> Plan:
+def plan_clip(
+    clip: Clip, rate: float, size: int, crop: Crop, tell: Tell = lambda share: None, boxes: Boxes | None = None
+) -> Plan:
     """Look at a clip; `rate` is one over the seconds between the frames of a pair, `size` the side of the result.
 
+    `boxes`: for the crop "labels", (T, 4), left, top, right, bottom in pixels, for each of the clip's own frames.
     `tell` hears from time to time what share of the work on the clip is done, of which this is two thirds.
     """
-    clip = open_clip(path)
+    path = clip.path
     looked_at, step = pace(clip.rate, rate)
     factor = max(1, min(clip.size) // max(WORKING, 3 * size))
     if isinstance(crop, Box) and (crop.left >= clip.size[1] or crop.top >= clip.size[0]):
@@ -97,7 +108,10 @@ def plan_clip(path: Path, rate: float, size: int, crop: Crop, tell: Tell = lambd
     shots = list(pairwise([0, *cuts, count]))
     todo = [_Piece(shot, *ends) for shot, (start, stop) in enumerate(shots) for ends in pieces(start, stop, most)]
     takes: list[Take] = []
-    wanted = _Wanted(step, factor, size, crop)
+    if boxes is not None:
+        own = np.minimum((np.arange(count) / looked_at * clip.rate + 0.5).astype(int), len(boxes) - 1)
+        boxes = boxes[own] / factor
+    wanted = _Wanted(step, factor, size, crop, boxes)
     for thoroughly in (False, True):
         frames = told(working_frames(clip, looked_at, factor), tell, 1, count)
         place, left = 0, []
@@ -109,7 +123,7 @@ def plan_clip(path: Path, rate: float, size: int, crop: Crop, tell: Tell = lambd
             left += [piece] if found is None else []
         todo = left
     takes.sort(key=lambda take: take.start)
-    return Plan(path, clip.size, clip.rate, looked_at, step, factor, count, len(shots), tuple(takes), broken)
+    return Plan(clip, clip.size, clip.rate, looked_at, step, factor, count, len(shots), tuple(takes), broken)
 
 
 def pace(stated: float, asked: float) -> tuple[float, int]:
@@ -178,6 +192,7 @@ class _Wanted:
     factor: int
     size: int
     crop: Crop
+    boxes: Boxes | None  # (frames, 4), in pixels of the working size
 
 
 def _piece_takes(frames: Iterator[Frame], piece: _Piece, wanted: _Wanted, thoroughly: bool) -> list[Take] | None:
@@ -211,6 +226,9 @@ def _piece_takes(frames: Iterator[Frame], piece: _Piece, wanted: _Wanted, thorou
             window = _given(Box(*(round(number / wanted.factor) for number in wanted.crop)), room)
         elif wanted.crop == "centre":
             window = middle_square(room)
+        elif wanted.crop == "labels" and wanted.boxes is not None:
+            inside = wanted.boxes[piece.start + begin : piece.start + end]
+            window = labels_window(inside, transforms, room, wanted.size)
         else:
             small = [rescaled(transform, 1 / shrunk) for transform in transforms]
             energy = motion_energy(copies[begin:end], small, wanted.step)
