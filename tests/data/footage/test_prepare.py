@@ -146,13 +146,13 @@ def test_only_what_is_missing_is_made(clips: Path, prepared: Path, tmp_path: Pat
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of clips that are planned."""
+    """The names of clips that are opened."""
     from visual_dynamics.data.footage import clip_files
 
     names: list[str] = []
-    plan: Callable[..., Any] = clip_files.plan_clip
+    opened: Callable[..., Any] = clip_files._opened
     monkeypatch.setattr(
-        clip_files, "plan_clip", lambda clip, *options: names.append(clip.path.name) or plan(clip, *options)
+        clip_files, "_opened", lambda source, crop: names.append(source.path.name) or opened(source, crop)
     )
     return names
 
