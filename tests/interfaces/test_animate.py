@@ -23,6 +23,7 @@ from visual_dynamics.interfaces.animate import (
     file_names,
     find_clips,
     read_target,
+    starts_elsewhere,
     write_animation,
 )
 from visual_dynamics.interfaces.results import ResultFolder
@@ -51,6 +52,15 @@ def predictor(tiny_network) -> Predictor:
 )
 def test_a_picture_is_animated_with_the_tag_asked_for_or_that_of_its_pose(tag, pose, clip: Clip) -> None:
     assert find_clips(REFERENCE, PICTURE, Options(tag, pose)) == [clip]
+
+
+def test_stances_to_try_are_the_first_frames_of_other_tags() -> None:
+    frames = hero()
+    frames[7] = 0  # an empty cell
+    reference = sheet(frames, UP, LEFT, DOWN)
+    assert np.array_equal(starts_elsewhere(reference, EACH[0]), frames[[4]])
+    assert np.array_equal(starts_elsewhere(reference, EACH[1]), frames[[0]])
+    assert starts_elsewhere(sheet(frames), Clip(0, 8, 0, 0, ())).shape == (0, *frames.shape[1:])
 
 
 def test_a_sheet_without_tags_is_one_clip() -> None:
@@ -140,7 +150,7 @@ def test_frames_share_the_palette_of_all_that_are_used(predictor: Predictor, mon
     seen = []
     monkeypatch.setattr(
         "visual_dynamics.interfaces.animate.animate",
-        lambda predictor, frames, target, *rest: [seen.append(rest[-2]), np.repeat(target[None], len(frames), 0)][1],
+        lambda predictor, frames, target, *rest: [seen.append(rest[-3]), np.repeat(target[None], len(frames), 0)][1],
     )
     target = sheet(
         np.concatenate([hero(1, BLUE), hero(1), hero(1, (9, 9, 9))]), Tag("fall", 0, 0), Tag("walk/up", 1, 2)

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -128,20 +130,23 @@ def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
     assert ((finished / "state.safetensors").read_bytes(), losses(finished)) == before
 
 
+def in_two_processes(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "visual_dynamics", "train", str(folder), *arguments.split(), "--device", "cpu", "--no-compile"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True)
+
+
 def test_two_processes_train_as_one(finished: Path, tmp_path: Path) -> None:
     """torchrun with two gloo processes and the same global batch: the same weights but for rounding."""
     arguments = "--preset tiny --pairs 64 --batch 16 --steps 24 --log-every 4 --checkpoint-every 24"
     arguments += " --kl-warmup 10 --warmup 4 --sigma 0.2"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "visual_dynamics", "train", str(tmp_path / "two"), *arguments.split()]
-    done = subprocess.run(
-        [*command, "--device", "cpu", "--no-compile"],
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = in_two_processes(arguments, tmp_path / "two")
+    if "SIGABRT" in done.stderr:  # seen once in hundreds of runs, cause unknown: say it, and ask once more
+        warnings.warn(f"torch aborted, and is asked again:\n{done.stderr[:6000]}", stacklevel=1)
+        shutil.rmtree(tmp_path / "two", ignore_errors=True)
+        done = in_two_processes(arguments, tmp_path / "two")
+    assert done.returncode == 0, done.stderr[:6000]
     for name in ("config.json", "weights.safetensors", "state.safetensors"):
         assert (tmp_path / "two" / name).exists()
     # On flat pictures many values meet exactly in max pooling and ReLU, where rounding decides: see test_distributed.py

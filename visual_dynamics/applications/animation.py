@@ -9,8 +9,9 @@ colours, n frames at a time, S the side of the network's frames; sizes in pixels
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from visual_dynamics.applications.guidance import find_way
 from visual_dynamics.applications.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
+from visual_dynamics.applications.stances import find_stance
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels, crop_from_square
 from visual_dynamics.sampling.predictor import Predictor
@@ -37,6 +39,7 @@ def animate(
     snap_steps: bool = True,
     palette: Pixels | None = None,
     guide: Predictor | None = None,
+    stances: Pixels | None = None,
 ) -> Pixels:
     """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moves alike: (T, h, w, 4).
 
@@ -47,6 +50,8 @@ def animate(
     snap_steps: "chained" goes on from snapped frames, which stops drift, whether or not the results are snapped.
     guide: a model of what comes next, for "direct": frames after the pose, with `loop` all of them, are drafted by it
     one after the other (see `guidance`), and then made by the motion from the target to the draft.
+    stances: with a guide, further frames (n, H, W, 4) of the reference, outside the clip. Motions are measured from one
+    of them where the target stands so, and not as the reference does in frame `pose` (see `stances`).
     """
     plan = animation_plan(len(reference), pose, method, loop)
     if guide and (method != "direct" or guide is predictor):
@@ -58,48 +63,80 @@ def animate(
     size = predictor.size
     reference_box, box = standing_boxes(reference.shape[1:3], target.shape[:2], size)
     palette = palette_of(target[None]) if palette is None else palette
-    motions = _in_squares(over_black(reference), reference_box, size)  # (T, S, S, 3)
-    poses = [frame.tobytes() for frame in motions]
-
-    sprites = np.empty((len(reference), size, size, 4), np.uint8)
+    clip, others = (
+        [_as_frame(frame) for frame in _in_squares(over_black(frames), reference_box, size)]
+        for frames in (reference, reference[:0] if stances is None else stances)
+    )
+    sprites = np.empty((len(clip), size, size, 4), np.uint8)
     sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
-    seen = {pose: _as_frame(sprites[pose])}  # what the network goes on from, (3, S, S)
-    made = {poses[pose]: pose}  # what a frame of the reference looks like -> the first frame made for it
-    for source, results in plan.items():
-        new = list({poses[frame]: frame for frame in reversed(results) if poses[frame] not in made}.values())
-        if new:
-            after = [_as_frame(motions[frame]) for frame in new]
-            predicted = _carry_over(predictor, _as_frame(motions[source]), after, seen[source])
-            snapped, plain = _as_sprites(predicted, target, palette)
-            sprites[new] = snapped if snap else plain
-            made |= {poses[frame]: frame for frame in new}
-            seen |= zip(new, map(_as_frame, snapped) if snap_steps else predicted, strict=True)
-        for frame in results:
-            twin = made[poses[frame]]
-            sprites[frame], seen[frame] = sprites[twin], seen[twin]
-    if guide and len(made) > 1:
-        twins = [made[frame] for frame in poses]
-        colored = partial(_snapped, target=target, palette=palette)
-        guided = _guided(predictor, guide, [_as_frame(frame) for frame in motions], seen, pose, loop, twins, colored)
-        snapped, plain = _as_sprites(torch.stack(list(guided.values())), target, palette)
-        sprites[list(guided)] = snapped if snap else plain
+    start, colored = _as_frame(sprites[pose]), partial(_snapped, target=target, palette=palette)
+    twins = _twins(clip, [pose, *chain.from_iterable(plan.values())])
+
+    stance = clip[pose]
+    if guide and others:
+        stance = find_stance(predictor, guide, clip, pose, others, start, colored)
+    predicted, seen = _planned(predictor, clip, stance, start, plan, twins, colored if snap_steps else Tensor.cpu)
+    if guide and predicted:
+        order = [(pose + step) % len(clip) for step in range(len(clip) if loop else len(clip) - pose)]
+        predicted = _guided(predictor, guide, clip, seen, order, twins, colored)
+    if predicted:
+        snapped, plain = _as_sprites(torch.stack(list(predicted.values())), target, palette)
+        sprites[list(predicted)] = snapped if snap else plain
+    for frame, twin in enumerate(twins):
+        if frame not in predicted:
+            sprites[frame] = sprites[twin]
     return crop_from_square(sprites, box)
+
+
+def _twins(clip: Sequence[Tensor], order: Sequence[int]) -> list[int]:
+    """Of each frame the first one, in the order in which they are made, that looks the same."""
+    firsts: dict[bytes, int] = {}
+    looks = [frame.numpy().tobytes() for frame in clip]
+    for frame in order:
+        firsts.setdefault(looks[frame], frame)
+    return [firsts[look] for look in looks]
+
+
+def _planned(
+    predictor: Predictor,
+    clip: Sequence[Tensor],
+    stance: Tensor,
+    target: Tensor,
+    plan: dict[int, list[int]],
+    twins: Sequence[int],
+    as_step: Callable[[Tensor], Tensor],
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """Frames (3, S, S) by number: as predicted, twins left out; and all of them as the plan goes on from.
+
+    stance: where motions from the target are measured from. as_step: from the first to the second.
+    """
+    pose = next(iter(plan), 0)
+    seen, predicted = {pose: target}, dict[int, Tensor]()
+    for source, results in plan.items():
+        new = [frame for frame in results if twins[frame] == frame]
+        if new:
+            before = stance if source == pose else clip[source]
+            made = _carry_over(predictor, before, [clip[frame] for frame in new], seen[source])
+            predicted |= zip(new, made, strict=True)
+            seen |= zip(new, map(as_step, made), strict=True)
+        seen |= {frame: seen[twins[frame]] for frame in results}
+    return predicted, seen
 
 
 def _guided(
     predictor: Predictor,
     guide: Predictor,
-    motions: list[Tensor],
+    clip: Sequence[Tensor],
     direct: dict[int, Tensor],
-    pose: int,
-    loop: bool,
-    twins: list[int],
+    order: Sequence[int],
+    twins: Sequence[int],
     snapped: Callable[[Tensor], Tensor],
 ) -> dict[int, Tensor]:
-    """All frames but the pose, (3, S, S), as they are predicted from the target by the motion to a draft.
+    """All frames but those that look like the first in `order`, as predicted from it by the motion to a draft.
 
-    Drafts of frames before the pose are those that were made directly.
+    The guide drafts frames in that order; drafts of others are those that were made directly.
     """
+    pose = order[0]
     target = direct[pose]
     predictor.set_image(target)
 
@@ -107,7 +144,7 @@ def _guided(
         return predictor.decode(predictor.encode(target, draft).mean[None])[0].cpu()
 
     def follow(before: int, after: int, frame: Tensor) -> tuple[Tensor, float]:
-        code = guide.encode(motions[before], motions[after]).mean
+        code = guide.encode(clip[before], clip[after]).mean
         guide.set_image(snapped(frame))
         draft = snapped(guide.decode(code[None])[0])
         made = again(draft)
@@ -115,8 +152,6 @@ def _guided(
 
     clean = {frame: again(direct[frame]) for frame in set(twins) - {pose}} | {pose: target}
     made = {frame: clean[twin] for frame, twin in enumerate(twins)}
-    count = len(motions)
-    order = [(pose + step) % count for step in range(count if loop else count - pose)]
     made |= find_way(order, made, follow, twins)
     return {frame: picture for frame, picture in made.items() if twins[frame] != pose}
 

@@ -7,9 +7,11 @@ Cost       about 140 s a couple on one CPU core, so some 47 minutes for the defa
 Protocol: couples (reference, target) of Reed's 100 test characters with the same weapon, drawn by the seed before
 anything is made, half within one sex, half across. From the target's first frame of a clip `animate` makes all others,
 in the target's own colours, for the five animations in four views: "direct", each from the first frame, and "guided",
-the same after a second model, of what comes next, has shown the way. "copy": the target stands still. Error: squared
-difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin with
-the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many have.
+the same after a second model, of what comes next, has shown the way; for the stance of the target the latter may take
+the first frame of any clip of the reference (see applications/stances.py). "copy": the target stands still. Error:
+squared difference of colours in [0, 1] over black, summed over the 60x60x3 numbers of a frame. A target may have a twin
+with the other weapon among the 500 that the models trained on, and so half of its frames; the result says how many
+have.
 
 Right pose: the nearest true frame of the target's clip is the right one, or looks like it (held poses differ by a few
 shades). Growth: the largest mean error of a frame number over that of frame 1.
@@ -144,7 +146,8 @@ def measure(
     for number, couple in enumerate(couples):
         for place, clip in enumerate(clips):
             reference, target = (as_pictures(characters, who, clip.frames) for who in couple[:2])
-            made = {row: make(predictor, guide, row, reference, target) for row in ROWS}
+            stances = first_frames(characters, couple.reference, clip)
+            made = {row: make(predictor, guide, row, reference, target, stances) for row in ROWS}
             for row, pictures in made.items():
                 found = score(pictures, target)
                 for part in (couple.part, ALL):
@@ -169,11 +172,21 @@ def as_pictures(characters: sprites.Characters, who: int, frames: slice) -> Pixe
     return characters.rgba(who, frames).permute(0, 2, 3, 1).numpy()
 
 
-def make(predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, target: Pixels) -> Pixels:
+def first_frames(characters: sprites.Characters, who: int, but: sprites.Clip) -> Pixels:
+    """Those of all clips of a character but one: (n, 60, 60, 4)."""
+    starts = [clip.frames.start for clip in sprites.CLIPS if clip != but]
+    return np.concatenate([as_pictures(characters, who, slice(start, start + 1)) for start in starts])
+
+
+def make(
+    predictor: Predictor, guide: Predictor, row: Row, reference: Pixels, target: Pixels, stances: Pixels
+) -> Pixels:
     """A clip (T, 60, 60, 4) from the first frame of the target's; the rest of it is not looked at."""
     if row == "copy":
         return np.repeat(target[:1], len(reference), axis=0)
-    return animate(predictor, reference, target[0], guide=guide if row == "guided" else None)
+    if row == "direct":
+        return animate(predictor, reference, target[0])
+    return animate(predictor, reference, target[0], guide=guide, stances=stances)
 
 
 def score(made: Pixels, truth: Pixels) -> Score:

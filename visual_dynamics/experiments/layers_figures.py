@@ -18,13 +18,16 @@ from visual_dynamics.provenance import short_commit
 TILE, LARGE_TILE = 96, 160  # pixels a side of a map in the galleries, and of a picture beside the regions
 BAND = 16  # maps side by side in a gallery
 ROWS = {
-    "best map": "**one map**",
+    "best map": "**one map for all images**",
+    "best map of the image": "**the best map of each image**",
     "read-out of one scale": "read-out of one scale's maps",
     "read-out of all scales": "read-out of all maps",
-    "best map, untrained": "floor: one map, random weights",
+    "best map, untrained": "floor: one map for all images, random weights",
+    "best map of the image, untrained": "floor: the best map of each image, random weights",
     "read-out of one scale, untrained": "floor: read-out of one scale's maps, random weights",
     "read-out of all scales, untrained": "floor: read-out of all maps, random weights",
     "colour channel": "floor: a colour channel of the input",
+    "colour channel of the image": "floor: the best colour channel of each image, and its best threshold",
     "mean mask": "floor: the mean mask",
     "all objects together": "floor: the true masks of all objects together",
 }
@@ -43,9 +46,9 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 def headline(result: dict[str, Any]) -> Headline:
     ours, floor = (
         listed([cell["iou"] for cell in result["rows"][row]["visible"].values()], 2)
-        for row in ("best map", "best map, untrained")
+        for row in ("best map of the image", "best map of the image, untrained")
     )
-    measure = f"IoU of one map with what is seen of an object: {' / '.join(result['protocol']['objects'])}"
+    measure = f"IoU of the best map with what is seen of an object: {' / '.join(result['protocol']['objects'])}"
     return Headline(measure, "no numbers", ours, f"{floor} (random weights)")
 
 
@@ -109,7 +112,7 @@ def table(result: dict[str, Any]) -> str:
     lines = ["| mean IoU on test images | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
     for name, title in ROWS.items():
         cells = [result["rows"][name][kind][thing] for kind in ("visible", "whole") for thing in objects]
-        bold = "**" if name == "best map" else ""
+        bold = "**" if title.startswith("**") else ""
         lines.append(f"| {title} | " + " | ".join(f"{bold}{_number(cell['iou'])}{bold}" for cell in cells) + " |")
     return "\n".join(lines)
 

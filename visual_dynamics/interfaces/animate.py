@@ -20,7 +20,7 @@ from PIL import Image
 
 from visual_dynamics.applications.alignment import Alignment, Moving, align
 from visual_dynamics.applications.animation import Method, animate, check_sprites, standing_boxes
-from visual_dynamics.applications.palette import palette_of
+from visual_dynamics.applications.palette import OPAQUE, palette_of
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
@@ -97,10 +97,13 @@ def animate_files(
     given = []
     count = 0
     for clip, given_frames in zip(clips, moving, strict=True):
-        placed = alignment.place(given_frames, predictor.size) if alignment else given_frames
+        length = len(given_frames.reference)
+        stances = starts_elsewhere(reference, clip)
+        placed = given_frames._replace(reference=np.concatenate([given_frames.reference, stances]))
+        placed = alignment.place(placed, predictor.size) if alignment else placed
         frames = animate(
             predictor,
-            placed.reference,
+            placed.reference[:length],
             placed.target,
             placed.pose,
             options.method,
@@ -109,6 +112,7 @@ def animate_files(
             options.snap_steps,
             palette,
             guide,
+            placed.reference[length:],
         )
         frames = alignment.undo(frames, given_frames) if alignment else frames
         shift = count - clip.first
@@ -124,6 +128,13 @@ def animate_files(
         given=tuple(given),
         alignment=alignment,
     )
+
+
+def starts_elsewhere(reference: Sheet, clip: Clip) -> Pixels:
+    """First frames (n, H, W, 4) of tags that do not begin in the clip, other than empty ones: stances to try."""
+    outside = {tag.first for tag in reference.tags} - set(range(clip.first, clip.last + 1))
+    frames = reference.frames[sorted(outside)]
+    return frames[(frames[..., 3] >= OPAQUE).any(axis=(1, 2))]
 
 
 def find_clips(reference: Sheet, target: Sheet, options: Options) -> list[Clip]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from visual_dynamics.interfaces.report import SMALL
 from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
+MINUTE = 60.0  # seconds from a line on how it goes to the next, where no bar can be drawn
 ANY_SIZE = ("futures", "latents", "traversal")  # at the model's own size
 
 
@@ -46,11 +48,16 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, int] = {}
+        last = time.monotonic()
 
         def tell(what: str, share: float) -> None:
+            nonlocal last
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=1.0)
             bar.update(tasks[what], completed=share)  # type: ignore[arg-type]
+            if not console.is_terminal and time.monotonic() - last >= MINUTE:
+                console.print(f"{name}: {what} {100 * share:.0f}%", highlight=False, markup=False)
+                last = time.monotonic()
 
         result = experiment.compute(options, device, tell)
     if small:
