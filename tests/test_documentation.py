@@ -16,7 +16,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "be
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+    found = re.findall(
+        r"^```(\w*)\n(.*?)^```$", page.read_text(), re.M | re.S
+    )  # all of them: a block ends as others begin
+    return [block for name, block in found if name == language]
 
 
 def commands() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from visual_dynamics.interfaces.options import OverwriteOption, counted
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
 
+CROP_HELP = (
+    "motion (a square around what moves), centre, labels (around PennAction's boxes), or X,Y,W,H.  "
+    "[default: motion, or labels for PennAction]"
+)
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 
@@ -52,6 +56,52 @@ def sprites(
     typer.echo(f"{counted(len(characters), 'character')} in {out}")
 
 
+@app.command()
+def videos(
+    clips: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of clips; manifest.csv in it may tell scenes.")],
+    out: OutOption,
+    rate: Annotated[float, typer.Option(help="Frames a second: a pair is 1/RATE seconds apart.")] = 10.0,
+    size: Annotated[int, typer.Option(help="Pixels a side of the frames to store.")] = 128,
+    crop: Annotated[str | None, typer.Option(help=CROP_HELP, show_default=False)] = None,
+    held_out: Annotated[float, typer.Option(help="Share of the pairs to hold out, by whole scenes.")] = 0.1,
+    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew in a folder that is not empty.")] = False,
+) -> None:
+    """Cut clips into pairs: shots, a steady camera, a square crop; still and broken pairs are dropped.
+
+    PennAction, as published (folders frames and labels), is taken with its boxes and its split.
+
+    Killed at any moment and started again, it does only what is missing.
+    """
+    import os
+
+    from visual_dynamics.data.footage.clip_files import Settings
+    from visual_dynamics.data.footage.pennaction import holds_pennaction
+    from visual_dynamics.data.footage.prepare import prepare_videos
+
+    crop = crop or ("labels" if holds_pennaction(clips) else "motion")
+    settings = Settings(rate, size, crop, held_out)
+    with _bar("clips") as progress:
+        summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress)
+    for line in _told(summary, out):
+        typer.echo(line)
+
+
+def _told(summary: dict[str, Any], out: Path) -> list[str]:
+    """A summary of clips in a few lines."""
+    kept, sides = summary["kept"], summary["splits"]
+    dropped = ", ".join(f"{count} {reason}" for reason, count in summary["dropped_pairs"].items()) or "none"
+    train, held_out = (f"{sides[side]['pairs']} of {counted(len(sides[side]['scenes']), 'scene')}" for side in sides)
+    lines = [
+        f"{counted(kept['pairs'], 'pair')} of {counted(kept['clips'], 'clip')} in {out} ({kept['bytes'] / 1e6:.1f} MB)",
+        f"to train on: {train}; held out: {held_out}",
+        f"pairs dropped: {dropped}",
+    ]
+    lines += [f"not used: {name}: {reason}" for name, reason in summary["unusable_clips"].items()]
+    lines += [f"used up to a break: {name}: {reason}" for name, reason in summary["broken_clips"].items()]
+    return [*lines, f"look at {out / 'contact.png'}; all this is in {out / 'summary.json'}"]
+
+
 def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) -> None:
     """Refuse to mix results with others' files; an earlier result is replaced."""
     from visual_dynamics.files import check_folder
@@ -63,7 +113,7 @@ def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) ->
 
 
 @contextmanager
-def _bar(things: str) -> Iterator[Callable[[int, int], None]]:
+def _bar(things: str) -> Iterator[Callable[[float, int], None]]:
     """A progress bar on stderr that is told (done, total)."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress

@@ -9,13 +9,14 @@ import typer
 
 from visual_dynamics.interfaces.options import DeviceOption, SeedOption, find_device
 
-DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, a folder of sprites."
+DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, prepared videos, a folder of sprites."
 
 
 def train(
     out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     data: Annotated[str, typer.Option(help=DATA_HELP)] = "shapes",
+    stream: Annotated[bool, typer.Option("--stream", help="Read prepared videos from the disk as needed.")] = False,
     also: Annotated[str | None, typer.Option(help="More data, mixed in.")] = None,
     rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
     sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,
@@ -52,6 +53,7 @@ def train(
     if not resume:
         config = TrainingConfig(
             data=data,
+            stream=stream,
             also=also,
             rendering=rendering,
             sheets=sheets,

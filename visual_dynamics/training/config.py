@@ -19,7 +19,8 @@ BOTTLENECK_GROWS = (0.3, 0.6)  # shares of the budget
 class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
-    data: str = "shapes"  # or "shapes-texture", a folder or zip of N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
+    data: str = "shapes"  # or "shapes-texture", prepared footage, N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
+    stream: bool = False  # leave prepared footage in its files even if it would fit into memory
     also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from dataclasses import replace
 from functools import lru_cache
@@ -17,6 +18,8 @@ from torch import Tensor
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs, without_waiting
+from visual_dynamics.data.shard_files import holds_footage
+from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
 from visual_dynamics.data.sheet_pairs import (
     COMPOSED_LAYOUT,
     holds_composed_characters,
@@ -30,22 +33,29 @@ from visual_dynamics.training.config import TrainingConfig
 GENERATED = {"shapes": False, "shapes-texture": True}  # drawn from a seed; with textures or without
 
 
-def training_pairs(config: TrainingConfig) -> AnyPairs:
+def training_pairs(config: TrainingConfig) -> AnyPairs | ShardedPairs:
     """What a run trains on, at the network's size.
 
-    Of a folder of pairs those that its train.txt lists; all of them where it has no lists.
+    Of a folder of pairs those that its train.txt lists; all of them where it has no lists. Prepared footage stays in
+    its files where it would not fit into memory.
     """
     if config.also:
+        if config.stream:
+            raise UserError("data that are streamed cannot be mixed with others")
         main, more = (replace(config, data=data, also=None) for data in (config.data, config.also))
-        return join_pairs(training_pairs(main), training_pairs(replace(more, pairs=None)))
+        return join_pairs(_loaded(training_pairs(main)), _loaded(training_pairs(replace(more, pairs=None))))
     data, size = Path(config.data), config.network.size
+    if config.stream and not holds_footage(data):
+        raise UserError(f"{config.data} cannot be streamed, only what visual-dynamics prepare videos has made")
     if config.data in GENERATED:
         return _generated_pairs(config, config.pairs or shapes.TRAIN_PAIRS, "train")
     if not data.exists():
         raise UserError(
             f"no data {config.data!r}: give {' or '.join(map(repr, GENERATED))}, "
-            "a folder or zip of N_im1 / N_im2 pairs, or of sprites"
+            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites"
         )
+    if holds_footage(data):
+        return _footage_pairs(config)
     if sprites.holds_characters(data):
         return _first(_sprite_pairs(config, sprite_split(config.split).train), config.pairs)
     if layout := sheet_layout(config):
@@ -62,6 +72,11 @@ def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     data, size = Path(config.data), config.network.size
     if config.data in GENERATED:
         return _generated_pairs(config, count, "test")
+    if holds_footage(data):
+        footage = open_pairs(data, "held-out")
+        if footage is None:
+            return None
+        return Pairs(*footage.resized(size).read(spread(len(footage), count, config.seed)))
     if sprites.holds_characters(data):
         pairs = _sprite_pairs(config, sprite_split(config.split).test)
         return pairs.subset(spread(len(pairs), count, config.seed))
@@ -74,6 +89,21 @@ def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     if not has_list(data, "test"):
         return None
     return read_pairs(data, split="test", size=size, limit=count)
+
+
+def _footage_pairs(config: TrainingConfig) -> IndexedPairs | ShardedPairs:
+    """Prepared footage, in memory if it takes up at most half of what is free, shared by the processes of a machine."""
+    pairs = open_pairs(Path(config.data), "train")
+    assert pairs is not None  # of this split there are always some
+    pairs = pairs.resized(config.network.size)
+    if config.pairs is not None:
+        pairs = pairs.subset(torch.arange(min(config.pairs, len(pairs))))
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return pairs if config.stream or pairs.nbytes > free_memory() // (2 * beside) else pairs.in_memory()
+
+
+def _loaded(pairs: AnyPairs | ShardedPairs) -> AnyPairs:
+    return pairs.in_memory() if isinstance(pairs, ShardedPairs) else pairs
 
 
 def _first(pairs: IndexedPairs, count: int | None) -> IndexedPairs:

@@ -14,11 +14,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pair import AnyPairs, Pair
+from visual_dynamics.data.pair import AnyPairs, Pair, without_waiting
+from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.provenance import provenance
+from visual_dynamics.training.ahead import ReadAhead
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import (
     ShuffledOrder,
@@ -62,7 +64,12 @@ class Trainer:
     """What a run holds in memory; `step` is its whole mathematics."""
 
     def __init__(
-        self, config: TrainingConfig, pairs: AnyPairs, device: torch.device, processes: Processes, compiled: bool
+        self,
+        config: TrainingConfig,
+        pairs: AnyPairs | ShardedPairs,
+        device: torch.device,
+        processes: Processes,
+        compiled: bool,
     ) -> None:
         if config.batch % processes.count:
             raise UserError(f"a batch of {config.batch} pairs does not divide among {processes.count} processes")
@@ -82,15 +89,30 @@ class Trainer:
         self.module = torch.compile(module) if compiled else module
         self.pairs = pairs.to(device) if fits(pairs, device) else pairs
         self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
+        self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if isinstance(pairs, ShardedPairs) else None
         self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+
+    def mine(self, step: int) -> Tensor:
+        """Indices of this process's share of the global batch of one step, int64."""
+        share = self.config.batch // self.processes.count
+        return self.order.indices(step)[self.processes.rank * share : (self.processes.rank + 1) * share]
+
+    def frames(self, step: int) -> Pair:
+        """These pairs, on the device."""
+        if self.ahead is not None:
+            return self.pair_of(self.ahead(step))
+        return Pair(*(x.to(self.device) for x in self.pairs.batch(self.mine(step))))
+
+    def pair_of(self, stored: tuple[Tensor, ...]) -> Pair:
+        """What was read from files, uint8 (B, 3, H, W) twice, as floats on the device: the same as from memory."""
+        return Pair(*(without_waiting(frames, self.device).float() / 255 for frames in stored))
 
     def batch(self, step: int) -> tuple[Pair, Pair, Tensor | None]:
         """This process's share of the global batch of one step, the same as the motion encoder sees it, and its noise;
         on the device."""
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
-        frames = self.pairs.batch(self.order.indices(step)[mine])
-        pair = Pair(*(x.to(self.device, memory_format=torch.channels_last) for x in frames))
+        pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.frames(step)))
         shift, jitter = self.config.shift, self.config.jitter
         moved = step_offsets(step, self.config.batch, shift, jitter, self.config.seed) if shift or jitter else None
         if moved and shift:
@@ -132,7 +154,10 @@ class Trainer:
         self.network.eval()
         parts = []
         for indices in spread(len(self.pairs), count, self.config.seed).split(128):
-            pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
+            if isinstance(self.pairs, ShardedPairs):
+                pair = self.pair_of(self.pairs.read(indices))
+            else:
+                pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
             parts.append(self.network.encode_motion(pair.frame, pair.difference))
         self.network.train()
         mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
@@ -141,7 +166,7 @@ class Trainer:
         return Posterior(mean, log_variance)
 
 
-def fits(pairs: AnyPairs, device: torch.device) -> bool:
+def fits(pairs: AnyPairs | ShardedPairs, device: torch.device) -> bool:
     """Whether the data may live on the device, leaving at least half of its free memory to the network."""
     if device.type != "cuda":
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -185,3 +186,17 @@ def test_a_real_clip_whose_times_are_all_zero() -> None:
     clip = open_clip(SHARED / "tfjs_pose_squats.mp4")
     assert [frame.time for frame in clip] == pytest.approx([number / 5 for number in range(65)])
     assert clip.broken is None and clip.size == (640, 360)
+
+
+def test_frames_that_were_read_are_let_go(tmp_path: Path, drawn: list[Pixels]) -> None:
+    """Without waiting for Python's search for circles of references: a decoded frame may have many megabytes."""
+    clip = open_clip(encode(tmp_path / "a.mp4", drawn * 4))
+    gc.collect()
+    gc.disable()
+    try:
+        for number, _ in enumerate(clip):
+            if number == 40:
+                held = sum(type(thing) is av.VideoFrame for thing in gc.get_objects())
+    finally:
+        gc.enable()
+    assert 1 <= held <= 4

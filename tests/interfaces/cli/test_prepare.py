@@ -1,10 +1,12 @@
 """visual-dynamics prepare."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.interfaces.cli.conftest import Refused, Run
+from tests.data.footage.scenes import film
+from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.sprites import noise_characters
 from visual_dynamics.data.sprites import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
@@ -55,3 +57,47 @@ def test_mistakes(refused: Refused, place: Path) -> None:
     assert "no sprites in empty" in refused("prepare", "sprites", "empty", "--out", "new")
     assert "layer" in refused("prepare", "lpc", "empty", "--out", "new")
     assert "nowhere" in refused("prepare", "lpc", "nowhere", "--out", "new")
+
+
+def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path) -> None:
+    film(place / "clips" / "a.mp4", seed=1)
+    film(place / "clips" / "b.mp4", 25, seed=2)
+    (place / "clips" / "words.mp4").write_text("words")
+    words = ("prepare", "videos", "clips", "--out", "data", "--size", 32, "--crop", "centre", "--workers", 1)
+    answer = run(*words, "--held-out", 0.4)
+    assert answer.code == 0, answer.err
+    first, sides, dropped, unused, look = answer.out.splitlines()
+    assert first.startswith("36 pairs of 2 clips in data (0.")
+    assert sides == "to train on: 24 of 1 scene; held out: 12 of 1 scene"
+    assert dropped == "pairs dropped: none"
+    assert unused == "not used: words.mp4: it is not a readable video"
+    assert look == "look at data/contact.png; all this is in data/summary.json"
+    assert run(*words, "--held-out", 0.4).out == answer.out
+    assert "data was made with --held-out 0.4, not 0.1: give --overwrite" in refused(*words)
+    assert run(*words, "--overwrite").code == 0
+    for options in ([], ["--stream"]):
+        assert run("train", f"run{len(options)}", *TINY_RUN, "--steps", 2, "--data", "data", *options).code == 0
+    assert Path("run0/weights.safetensors").stat().st_size == Path("run1/weights.safetensors").stat().st_size
+    assert json.loads(Path("run1/config.json").read_text())["stream"] is True
+    assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--stream")
+
+
+def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path) -> None:
+    def told(*options: object) -> str:
+        return refused("prepare", "videos", *options)
+
+    film(place / "clips" / "a.mp4", 3)
+    (place / "none").mkdir()
+    assert "nowhere is missing" in told("nowhere", "--out", "data")
+    assert "no clips in none" in told("none", "--out", "data")
+    assert "a crop is centre, motion, or X,Y,W,H in pixels, not 'left'" in told("clips", "--out", "d", "--crop", "left")
+    assert "clips holds the clips" in told("clips", "--out", "clips")
+    assert ". is not empty, and holds no earlier result" in told("clips", "--out", ".")
+    assert "a size is from 8 to 512" in told("clips", "--out", "d", "--size", 1000)
+    assert "a rate is from" in told("clips", "--out", "d", "--rate", "nan")
+    assert "--workers" in told("clips", "--out", "d", "--workers", 0)
+    (place / "none" / "words.mp4").write_text("words")
+    assert "no clip in none gives a pair (words.mp4: it is not a readable video)" in one_line(
+        run("prepare", "videos", "none", "--out", "deep/data")
+    )
+    assert not (place / "deep").exists()

@@ -44,6 +44,7 @@ class Clip:
         self.path = path
         self.rate = USUAL_RATE  # frames a second, as the file states it; times need not keep to it
         self.size = (0, 0)  # H, W
+        self.seconds: float | None = None  # how long it is, where the file says so
         self.broken: str | None = None
         for frame in self:
             self.size = frame.pixels.shape[:2]
@@ -59,6 +60,8 @@ class Clip:
             self.rate = stated if 0 < stated <= 1000 else USUAL_RATE
             clock, ratio = _Clock(1 / self.rate), _pixel_ratio(stream)
             end, ended = 0.0, _stated_length(stream)  # seconds
+            self.seconds = ended
+            matrices: dict[float, Any] = {}
             try:
                 for decoded in container.decode(stream):
                     if decoded.is_corrupt:
@@ -66,7 +69,7 @@ class Clip:
                             continue
                         self.broken = "a frame is damaged"
                         break
-                    pixels = _upright(decoded, ratio, self.path)
+                    pixels = _upright(decoded, ratio, self.path, matrices)
                     if size not in (None, pixels.shape[:2]):
                         self.broken = "its frames change in size"
                         break
@@ -166,8 +169,12 @@ def _stated_length(stream: Any) -> float | None:
     return 3600 * hours + 60 * minutes + seconds - float((stream.start_time or 0) * stream.time_base)
 
 
-def _upright(decoded: Any, ratio: float, path: Path) -> Pixels:
-    """(H, W, 3) of a decoded frame: square pixels, turned and mirrored by right angles as its display matrix asks."""
+def _upright(decoded: Any, ratio: float, path: Path, matrices: dict[float, Any]) -> Pixels:
+    """(H, W, 3) of a decoded frame: square pixels, turned and mirrored by right angles as its display matrix asks.
+
+    `matrices` keeps those of the clip by their angle. A frame that is asked for its matrix stays in memory until Python
+    looks for circles of references, and hundreds of large frames would do so at a time.
+    """
     width, height = decoded.width, decoded.height
     if ratio > 1:
         width = round(width * ratio)
@@ -175,8 +182,12 @@ def _upright(decoded: Any, ratio: float, path: Path) -> Pixels:
         height = round(height / ratio)
     _check_size(path, width, height)
     pixels: Pixels = decoded.reformat(width=width, height=height, format="rgb24").to_ndarray()
-    matrix = decoded.side_data.get("DISPLAYMATRIX")
-    return pixels if matrix is None else turned(pixels, np.frombuffer(bytes(matrix), np.int32).reshape(3, 3))
+    angle = float(getattr(decoded, "rotation", 0))
+    if angle not in matrices:
+        stated = decoded.side_data.get("DISPLAYMATRIX")
+        matrices[angle] = None if stated is None else np.frombuffer(bytes(stated), np.int32).reshape(3, 3)
+    matrix = matrices[angle]
+    return pixels if matrix is None else turned(pixels, matrix)
 
 
 def turned(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixels:

@@ -56,7 +56,8 @@ def find_cuts(frames: Iterable[Pixels]) -> list[int]:
             lower = min(leaps[first], leaps[last])
             if lower > LEAST and _apart(recent[first - last - 2], recent[-1]) < lower / 2:
                 returns.add((first, last))
-    found = {place for place in range(len(leaps)) if _stands_out(np.array(leaps), place)}
+    heights = np.array(leaps)
+    found = {place for place in range(len(leaps)) if _stands_out(heights, place)}
     flashes = {place for pair in returns if found.issuperset(pair) for place in pair}
     return [place + 1 for place in sorted(found - flashes)]
 
