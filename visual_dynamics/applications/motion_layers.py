@@ -14,6 +14,8 @@ Displacements are (dx, dy) in pixels of the model's frames, y down: next frame(y
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -50,6 +52,22 @@ class Field(NamedTuple):
 
 def explain(frame: Tensor, next_frame: Tensor) -> Field:
     """The field that turns a frame into the next one, both floats in [0, 1], (3, h, w)."""
+    with _one_thread():
+        return _explained(frame, next_frame)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Thousands of operations on small tensors: threads would wait for each other, on a busy machine for minutes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _explained(frame: Tensor, next_frame: Tensor) -> Field:
     height, width = frame.shape[1:]
     places = places_of(height, width)
     size = places * height, places * width
