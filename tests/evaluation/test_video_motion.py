@@ -49,6 +49,7 @@ def test_sums_by_hand() -> None:
     made = numbers([found, found])
     assert made == pytest.approx(
         {
+            "true_motion": 0.12,
             "explained": 1 - 0.08 / 0.12,
             "best": 0.25,
             "inside": 0.015 / 8,

@@ -82,6 +82,7 @@ def pair_sums(frame: Tensor, truth: Tensor, predicted: Tensor, where: Regions) -
 def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
     """What the sums of some pairs say together; None where nothing can be divided by.
 
+    true_motion    squared difference of the two frames of a true pair, over the frame, on average
     explained      1 - squared error of a prediction / that of copying
     best           squared error of the best of n predictions / that of copying
     inside         squared change of a pixel in moving regions, outside: of one elsewhere; ratio: inside / outside
@@ -89,10 +90,12 @@ def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
     diversity      squared difference of two predictions / of the two frames of the true pair
     inside_share   the part of it that lies in moving regions
     """
-    total = Sums(*(sum(values) for values in zip(*sums, strict=True)))
+    each = list(sums)
+    total = Sums(*(sum(values) for values in zip(*each, strict=True)))
     error = _share(total.error, total.true_motion)
     inside, outside = _share(total.inside, total.pixels_inside), _share(total.outside, total.pixels_outside)
     return {
+        "true_motion": total.true_motion / len(each),
         "explained": None if error is None else 1 - error,
         "best": _share(total.best, total.true_motion),
         "inside": inside,

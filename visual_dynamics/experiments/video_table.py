@@ -9,12 +9,13 @@ Paper says no such numbers; people take 36.7 % of the futures for real at 32x32,
            25.5 %), "our model keeps the original background intact".
 
 Protocol: DATA is what `visual-dynamics prepare videos` made; measured are 400 pairs of its held-out scenes, brought to
-the model's size, as many of each scene as there are. They are drawn by the seed before anything is predicted.
+the model's size, one of each scene in turn while it has any. They are drawn by the seed before anything is predicted.
 
 A pixel moves if it changes by more than 16 of 255 levels in any pair of its take (one shot, one window, a steadied
 camera), measured or not; moving regions are these pixels and a margin of one pixel for each 32 of the frame's side. It
 never moves if it changes by less than 8 levels in all of them and is not in that margin. The row "truth" says how much
-of these numbers is noise of camera and codec.
+of these numbers is noise of camera and codec; as the regions are made from true pairs, no method can be asked for its
+ratio.
 
 Ours with the true motion code has seen the answer: its error says what a code can hold. Sampled futures, ten a pair,
 know the input alone, as Flow does, which takes its motions from the training pairs of the same footage. The best of ten
