@@ -23,10 +23,11 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest
     Image.fromarray(moving_square(1)[0]).save(tmp_path / "photo.jpg")
     lines = [line for block in blocks(page, "") for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("visual-dynamics ")]
-    assert [command.split()[1] for command in commands] == ["prepare", "train", "train", "sample"]
+    assert [command.split()[1] for command in commands] == ["prepare", "train", "train", "sample", "reproduce"]
     for command in commands:
         command = re.sub(r"--preset \S+ --minutes \S+", "--preset tiny --steps 3 --batch 4 --device cpu", command)
         with pytest.raises(SystemExit) as exit_:
             main(shlex.split(command)[1:])
         assert not exit_.value.code, command
     assert len(list((tmp_path / "out" / "mine").glob("*.png"))) >= 8
+    assert (tmp_path / "out" / "measured" / "video.png").exists()

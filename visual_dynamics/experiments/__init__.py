@@ -29,6 +29,7 @@ from visual_dynamics.experiments import (
     sweeps_table,
     toy_world,
     traversal_figure,
+    video_table,
 )
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
@@ -58,4 +59,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "disocclusion": disocclusion_table,  # type: ignore[dict-item]
     "relations": relations_table,  # type: ignore[dict-item]
     "full-size": full_size_table,  # type: ignore[dict-item]
+    "video": video_table,  # type: ignore[dict-item]
 }

@@ -28,7 +28,7 @@ def run_all(given: dict[str, Any], folder: Path, device: torch.device, say: Call
     for option in ONE_BY_ONE:
         if given.get(option) is not None:
             raise UserError(f"reproduce all has no option --{option}: give it to one experiment")
-    for place in ("sprites", "pairs"):
+    for place in ("sprites", "pairs", "footage"):
         if given.get(place) is not None and not given[place].exists():
             raise UserError(f"no such folder or zip: {given[place]}")
     check_folder(folder)

@@ -23,6 +23,7 @@ def reproduce(
     autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
     integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
+    footage: Annotated[Path | None, typer.Option(help="Folder of prepared videos, to measure on.")] = None,
     runs: Annotated[
         Path | None, typer.Option(help="Folder of the trainings of sweeps, made here where they are missing.")
     ] = None,
@@ -43,6 +44,7 @@ def reproduce(
         "guide": guide,
         "integer_model": integer_model,
         "pairs": pairs,
+        "footage": footage,
         "runs": runs,
         "seed": seed,
         "small": small or None,

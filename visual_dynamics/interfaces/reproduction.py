@@ -22,7 +22,7 @@ from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
 MINUTE = 60.0  # seconds from a line on how it goes to the next, where no bar can be drawn
-ANY_SIZE = ("futures", "latents", "traversal")  # at the model's own size
+ANY_SIZE = ("futures", "latents", "traversal", "video")  # at the model's own size
 
 
 def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch.device) -> str:
@@ -95,13 +95,13 @@ def _check(experiment: Experiment, options: Any, folder: Path, wanted: int | Non
         check_folder(runs)
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")
-    for place in ("pairs", "sprites"):
+    for place in ("pairs", "sprites", "footage"):
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")
     asked = ["model", "guide", "autoencoder", "integer_model"]
     asked += ["sprites_model"] if getattr(options, "sprites", None) else []
-    for name in (getattr(options, option) for option in asked if hasattr(options, option)):
+    for name in filter(None, (getattr(options, option, None) for option in asked)):  # some have to be given
         size = load_weights(find_weights(name)).network.config.size
         if wanted is not None and size != wanted:
             raise UserError(f"{name} makes frames of {size} pixels; this is measured on {wanted}")

@@ -1,0 +1,111 @@
+"""How predicted frames move where real video moves, and keep still where it keeps still.
+
+A take is a stretch of video in which a pixel shows the same place of the scene in every frame. Its pairs tell which
+pixels move at all: what a prediction does there is motion, what it does elsewhere is a mistake.
+
+Letters in shape comments: N pairs of a take, n predicted frames of one input, H, W height and width in pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+MOVES = 16  # levels of 255, in any colour: a pixel that changes by more in any pair moves
+NEVER_MOVES = 8  # levels: one that changes by less in all pairs does not; noise of cameras and codecs stays below
+STAYS = 4  # levels: a predicted pixel that changes by less has stayed still
+MARGIN = 32  # a moving region is widened by one pixel for so many of a side
+
+
+class Regions(NamedTuple):
+    """Of one take. Pixels between the two thresholds, and the margin of what moves, are in neither of the two."""
+
+    moving: Tensor  # bool (H, W), with its margin
+    still: Tensor  # bool (H, W): never moving
+
+
+class Sums(NamedTuple):
+    """Of one pair, or added over many. Squares of colours in [0, 1], over all three; means over predicted frames."""
+
+    true_motion: float  # squared difference of the true pair: the error of copying
+    error: float  # squared error of a predicted frame
+    best: float  # of the best of them
+    inside: float  # squared change of the input in the moving region
+    outside: float  # and in all the rest of the frame
+    pixels_inside: float
+    pixels_outside: float
+    stayed: float  # never-moving pixels that change by less than STAYS
+    pixels_still: float
+    between: float  # squared difference of two predicted frames
+    between_inside: float  # its part in the moving region
+
+
+def most_change(frames: Tensor, next_frames: Tensor) -> Tensor:
+    """uint8 (N, 3, H, W) twice -> the largest change of any colour in any pair, in levels, int16 (H, W)."""
+    return (next_frames.to(torch.int16) - frames.to(torch.int16)).abs().amax((0, 1))
+
+
+def regions(most: Tensor) -> Regions:
+    """From the largest change of each pixel over all pairs of a take, in levels, (H, W)."""
+    wide = max(1, max(most.shape) // MARGIN)
+    moving = F.max_pool2d((most > MOVES).float()[None], 2 * wide + 1, stride=1, padding=wide)[0] > 0
+    return Regions(moving, (most < NEVER_MOVES) & ~moving)
+
+
+def pair_sums(frame: Tensor, truth: Tensor, predicted: Tensor, where: Regions) -> Sums:
+    """A frame and its true next frame, (3, H, W), and n predicted ones, (n, 3, H, W); floats in [0, 1]."""
+    frame, truth, predicted = (x.double() for x in (frame, truth, predicted))
+    errors = (predicted - truth).square().sum((1, 2, 3))  # (n,)
+    motion = (predicted - frame).square().sum(1).mean(0)  # (H, W)
+    levels = ((255 * predicted).round() - (255 * frame).round()).abs().amax(1)  # (n, H, W), as files would hold them
+    several = len(predicted) > 1  # the mean over all two of them is twice the variance
+    between = 2 * predicted.var(0).sum(0) if several else torch.zeros_like(motion)  # (H, W)
+    return Sums(
+        true_motion=float((truth - frame).square().sum()),
+        error=float(errors.mean()),
+        best=float(errors.min()),
+        inside=float(motion[where.moving].sum()),
+        outside=float(motion[~where.moving].sum()),
+        pixels_inside=float(where.moving.sum()),
+        pixels_outside=float((~where.moving).sum()),
+        stayed=float((levels < STAYS)[:, where.still].sum() / len(predicted)),
+        pixels_still=float(where.still.sum()),
+        between=float(between.sum()),
+        between_inside=float(between[where.moving].sum()),
+    )
+
+
+def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
+    """What the sums of some pairs say together; None where nothing can be divided by.
+
+    true_motion    squared difference of the two frames of a true pair, over the frame, on average
+    explained      1 - squared error of a prediction / that of copying
+    best           squared error of the best of n predictions / that of copying
+    inside         squared change of a pixel in moving regions, outside: of one elsewhere; ratio: inside / outside
+    still          share of never-moving pixels that stay
+    diversity      squared difference of two predictions / of the two frames of the true pair
+    inside_share   the part of it that lies in moving regions
+    """
+    each = list(sums)
+    total = Sums(*(sum(values) for values in zip(*each, strict=True)))
+    error = _share(total.error, total.true_motion)
+    inside, outside = _share(total.inside, total.pixels_inside), _share(total.outside, total.pixels_outside)
+    return {
+        "true_motion": total.true_motion / len(each),
+        "explained": None if error is None else 1 - error,
+        "best": _share(total.best, total.true_motion),
+        "inside": inside,
+        "outside": outside,
+        "ratio": None if inside is None or outside is None else _share(inside, outside),
+        "still": _share(total.stayed, total.pixels_still),
+        "diversity": _share(total.between, total.true_motion),
+        "inside_share": _share(total.between_inside, total.between),
+    }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
