@@ -4,7 +4,7 @@ Paper      "Movement in Real Videos Captured in the Wild": figures of results on
            with people. The figure is made again, on the footage that is given; there are no people here, and what is
            measured in their place does not compare with their answers.
 Command    visual-dynamics reproduce video --footage DATA --model MODEL [--samples PAIRS]
-Cost       some ten minutes on two CPU cores at 64x64, a minute or two on a GPU.
+Cost       some ten minutes on one CPU core at 64x64 for 400 pairs.
 Paper says no such numbers; people take 36.7 % of the futures for real at 32x32, 31.3 % at 64x64 (Flow 31.3 % and
            25.5 %), "our model keeps the original background intact".
 
