@@ -36,7 +36,7 @@ def find_way(
     frame the first that looks the same in the reference.
     """
     first, *others = order
-    length = fmean([_distance(direct[first], direct[frame]) for frame in others] or [0.0])
+    length = fmean([distance(direct[first], direct[frame]) for frame in others] or [0.0])
     made = {first: direct[first]}
     place = 1
     apart: list[float] = []  # distances of the last frames in a row that do not agree
@@ -46,10 +46,10 @@ def find_way(
             made[after] = made[twins[after]]
         else:
             made[after], doubt = follow(before, after, made[before])
-            if doubt > DOUBT * length and _distance(made[after], direct[after]) > NEAR * length:
+            if doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length:
                 made[after] = direct[after]
-        distance = _distance(made[after], direct[after])
-        apart = [*apart, distance] if distance > NEAR * length else []
+        away = distance(made[after], direct[after])
+        apart = [*apart, away] if away > NEAR * length else []
         if len(apart) > 1 and sum(apart) >= TRUST * length:
             place -= len(apart) - 1
             made = {frame: made[frame] for frame in order[:place]} | {order[place]: direct[order[place]]}
@@ -58,5 +58,6 @@ def find_way(
     return made
 
 
-def _distance(one: Tensor, other: Tensor) -> float:
+def distance(one: Tensor, other: Tensor) -> float:
+    """Squared differences, summed."""
     return float((one - other).square().sum())

@@ -20,6 +20,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from visual_dynamics.applications.guidance import distance
 from visual_dynamics.sampling.predictor import Predictor
 
 PROBES = 3  # steps of the clip that are looked at
@@ -58,12 +59,12 @@ def find_stance(
         distances = []
         for (before, after), code in zip(steps, codes, strict=True):
             guide.set_image(made[before])
-            distances.append(_distance(snapped(guide.decode(code[None])[0].cpu()), made[after]))
+            distances.append(distance(snapped(guide.decode(code[None])[0].cpu()), made[after]))
         return fmean(distances)
 
     own = made_from(clip[pose])
     least = miss(own)
-    if least <= FOLLOWS * fmean(_distance(frame, target) for frame in own.values()):
+    if least <= FOLLOWS * fmean(distance(frame, target) for frame in own.values()):
         return clip[pose]
     misses = [miss(made_from(each)) for each in others]
     best = min(range(len(others)), key=misses.__getitem__)
@@ -74,7 +75,7 @@ def likely(stances: Sequence[Tensor], target: Tensor) -> list[Tensor]:
     """Stances that differ, the most likely one first: where its silhouette and the target's overlap most."""
     different: list[Tensor] = []
     for stance in stances:
-        if all(_distance(stance, other) > ALIKE for other in different):
+        if all(distance(stance, other) > ALIKE for other in different):
             different.append(stance)
     return sorted(different, key=lambda stance: -_overlap(stance, target))
 
@@ -94,7 +95,3 @@ def _overlap(one: Tensor, other: Tensor) -> float:
     """Intersection over union of what is not black."""
     first, second = (frame.amax(0) > 0 for frame in (one, other))
     return float((first & second).sum() / (first | second).sum().clamp(min=1))
-
-
-def _distance(one: Tensor, other: Tensor) -> float:
-    return float((one - other).square().sum())

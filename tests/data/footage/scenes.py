@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tests.data.footage.clips import encode, texture
+from visual_dynamics.data.shard_files import read_manifest
 from visual_dynamics.images import Pixels
 
 
@@ -41,3 +43,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     """All files of a folder, but for locks."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def entries(folder: Path) -> dict[str, dict[str, Any]]:
+    return {file["file"]: file for file in read_manifest(folder)["files"]}

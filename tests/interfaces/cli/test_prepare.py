@@ -90,7 +90,9 @@ def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path)
     (place / "none").mkdir()
     assert "nowhere is missing" in told("nowhere", "--out", "data")
     assert "no clips in none" in told("none", "--out", "data")
-    assert "a crop is centre, motion, or X,Y,W,H in pixels, not 'left'" in told("clips", "--out", "d", "--crop", "left")
+    assert "a crop is centre, motion, labels, or X,Y,W,H in pixels, not 'left'" in told(
+        "clips", "--out", "d", "--crop", "left"
+    )
     assert "clips holds the clips" in told("clips", "--out", "clips")
     assert ". is not empty, and holds no earlier result" in told("clips", "--out", ".")
     assert "a size is from 8 to 512" in told("clips", "--out", "d", "--size", 1000)

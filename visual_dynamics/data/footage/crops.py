@@ -35,7 +35,7 @@ def read_crop(words: str) -> Crop:
         return words  # type: ignore[return-value]
     numbers = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", words)
     if numbers is None:
-        raise UserError(f"a crop is centre, motion, or X,Y,W,H in pixels, not {words[:40]!r}")
+        raise UserError(f"a crop is centre, motion, labels, or X,Y,W,H in pixels, not {words[:40]!r}")
     x, y, width, height = map(int, numbers.groups())
     if min(width, height) < 8:
         raise UserError(f"a crop of {width} x {height} pixels is too small (at least 8 a side)")
