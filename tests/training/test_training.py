@@ -267,6 +267,28 @@ def test_recolouring_hides_colours_from_the_motion_encoder() -> None:
     assert len(set(seen)) > 3 and len(set(moved)) > 3 and sum(a == b for a, b in zip(seen, moved, strict=True)) < 8
 
 
+def test_half_of_the_pairs_are_mirrored_and_half_run_backwards() -> None:
+    plain = Trainer(TINY_RUN, TINY_PAIRS, CPU, Processes(), compiled=False).batch(3)[0]
+    ways = {
+        "plain": plain,
+        "mirrored": Pair(*(frame.flip(3) for frame in plain)),
+        "reversed": Pair(plain.next_frame, plain.frame),
+        "both": Pair(plain.next_frame.flip(3), plain.frame.flip(3)),
+    }
+
+    def turns(**options: bool) -> list[str]:
+        trainer = Trainer(replace(TINY_RUN, **options), TINY_PAIRS, CPU, Processes(), compiled=False)  # type: ignore[arg-type]
+        pair, disguised, _ = trainer.batch(3)
+        assert disguised is pair
+        both = [torch.stack(tuple(ways[name]), 1) for name in ways]
+        found = torch.stack(tuple(pair), 1)
+        return [next(n for n, x in zip(ways, both, strict=True) if torch.equal(x[k], found[k])) for k in range(16)]
+
+    assert set(turns(mirror=True)) == {"plain", "mirrored"}
+    assert set(turns(reverse=True)) == {"plain", "reversed"}
+    assert set(turns(mirror=True, reverse=True)) == set(ways)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"batch": 0}, {"sigma": -1.0}, {"preset": "huge"}, {"steps": None}, {"steps": 0}, {"sigma": float("nan")}],

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 RENDERING: shapes.Rendering = "smooth"
 PRESETS_BY_SIZE, SMALL_PRESETS = ("paper-z8", "paper-z32", "paper-z128", "paper"), ("tiny-z8", "tiny-z32", "tiny")
-SIGMAS = (0.1, 0.2, 0.4, 0.8)  # the first for all sizes, the others with the largest z
-STEPS, BATCH = 3_000, 64
+SIGMAS = (0.2, 0.4, 0.8, 1.6)  # with the largest z
+SIGMA = 0.8  # of all sizes: one of these
+STEPS, BATCH = 7_000, 32
 SMALL_TRAINING: dict[str, Any] = {
     "pairs": 256,
     "batch": 32,
@@ -50,16 +51,17 @@ class Plan:
 
 
 def make_plan(seed: int = 0, small: bool = False) -> Plan:
-    common = TrainingConfig(rendering=RENDERING, recolour=True, steps=STEPS, batch=BATCH, sigma=SIGMAS[0], seed=seed)
+    common = TrainingConfig(rendering=RENDERING, recolour=True, steps=STEPS, batch=BATCH, sigma=SIGMA, seed=seed)
     if small:
         common = replace(common, **SMALL_TRAINING)
     presets = SMALL_PRESETS if small else PRESETS_BY_SIZE
     sizes = {f"z{PRESETS[preset].latent}": replace(common, preset=preset) for preset in presets}
     largest = list(sizes)[-1]
     weights = {
-        f"{largest}-kl{kl_weight(sigma):g}": replace(sizes[largest], sigma=sigma) for sigma in SIGMAS[1:]
-    }  # that of the first sigma is one of the sizes
-    return Plan(sizes | weights, list(sizes), [largest, *weights])
+        largest if sigma == SIGMA else f"{largest}-kl{kl_weight(sigma):g}": replace(sizes[largest], sigma=sigma)
+        for sigma in SIGMAS
+    }
+    return Plan(sizes | weights, list(sizes), list(weights))
 
 
 def kl_weight(sigma: float) -> float:

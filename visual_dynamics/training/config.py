@@ -31,6 +31,8 @@ class TrainingConfig:
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int | None = None  # the first so many training pairs; without it all of a folder, 20,000 of the shapes
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
+    mirror: bool = False  # half of the pairs, at random, are mirrored left to right
+    reverse: bool = False  # half of them run backwards
     shift: int = 0  # pixels by which whole pairs are displaced at random: what moves may stand anywhere
     jitter: int = 0  # pixels by which the motion encoder sees each frame of a pair displaced, each at random
     batch: int = 128  # pairs a step, over all processes together

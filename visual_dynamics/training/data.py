@@ -192,6 +192,22 @@ def recoloured(pair: Pair, numbers: Tensor) -> Pair:
     return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
 
 
+def turned(pair: Pair, mirrored: Tensor, reversed_: Tensor) -> Pair:
+    """Pair b left to right where mirrored[b], its frames exchanged where reversed_[b]; bools (B,)."""
+    mirrored, reversed_ = (
+        without_waiting(chosen, pair.frame.device)[:, None, None, None] for chosen in (mirrored, reversed_)
+    )
+    first, second = (torch.where(mirrored, frame.flip(3), frame) for frame in pair)
+    return Pair(torch.where(reversed_, second, first), torch.where(reversed_, first, second))
+
+
+def step_turns(step: int, batch: int, mirror: bool, reverse: bool, seed: int) -> tuple[Tensor, Tensor]:
+    """Which pairs of one global batch are mirrored, and which reversed, bools (batch,) each."""
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x7042ED)
+    halves = torch.rand(2, batch, generator=generator) < 0.5
+    return halves[0] & mirror, halves[1] & reverse
+
+
 def step_colours(step: int, batch: int, seed: int) -> Tensor:
     """Two orders of colours for each pair of one global batch, int64 (2, batch): a function of seed and step."""
     generator = torch.Generator().manual_seed(mix(seed, step) ^ 0xC01045)

@@ -31,7 +31,9 @@ from visual_dynamics.training.data import (
     step_colours,
     step_noise,
     step_offsets,
+    step_turns,
     training_pairs,
+    turned,
 )
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.held_out import look_at
@@ -113,6 +115,10 @@ class Trainer:
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
         pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.frames(step)))
+        mirror, reverse = self.config.mirror, self.config.reverse
+        if mirror or reverse:
+            turns = step_turns(step, self.config.batch, mirror, reverse, self.config.seed)
+            pair = turned(pair, *(chosen[mine] for chosen in turns))
         shift, jitter = self.config.shift, self.config.jitter
         moved = step_offsets(step, self.config.batch, shift, jitter, self.config.seed) if shift or jitter else None
         if moved and shift:
