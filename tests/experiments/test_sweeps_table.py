@@ -131,7 +131,7 @@ def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -
         make(runs, seed=4)
     assert "\n" not in str(told.value)
     shutil.copytree(runs / "z8", tmp_path / "z200-kl5.12")
-    with pytest.raises(UserError, match=r"kl1.28 holds another training: its preset is tiny-z8, here it is tiny$"):
+    with pytest.raises(UserError, match=r"kl5.12 holds another training: its preset is tiny-z8, here it is tiny$"):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["z200-kl5.12"]  # told before the others are trained
 
