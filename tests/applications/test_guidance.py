@@ -59,9 +59,13 @@ def test_at_the_end_the_guide_is_trusted() -> None:
     assert way == [*range(COUNT - 1), 50]
 
 
-def test_a_doubtful_draft_gives_way_to_a_pose_that_differs() -> None:
-    way = numbers(find_way(range(COUNT), poses(), Counting(doubtful=(9,), from_8=50), range(COUNT)))
+def test_a_doubtful_draft_gives_way_to_a_pose_that_leads_on() -> None:
+    way = numbers(find_way(range(COUNT), poses(), Counting(doubtful=(8,), from_7=50), range(COUNT)))
     assert way == list(range(COUNT))
+    wrong = poses(at_4=30)  # from here the guide does not come to 5: its own draft is kept, however doubtful
+    assert numbers(find_way(range(COUNT), wrong, Counting(doubtful=(4,)), range(COUNT))) == list(range(COUNT))
+    last = Counting(doubtful=(9,), from_8=50)  # nothing comes after it
+    assert numbers(find_way(range(COUNT), poses(), last, range(COUNT))) == [*range(COUNT - 1), 50]
     near = poses(at_4=5)  # close enough to agree: the guide's own is kept, however doubtful
     assert numbers(find_way(range(COUNT), near, Counting(doubtful=(4,)), range(COUNT))) == list(range(COUNT))
 

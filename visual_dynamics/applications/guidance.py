@@ -4,8 +4,8 @@ A model of poses makes every frame of a clip at once, from the target alone. Whe
 differently, as male and female ones do here and there, it takes the code for another pose: single frames are wrong. A
 guide that only knows what comes next is not deceived; but it may take a wrong turn where animations part, and does not
 find back: all frames from there on are wrong. So the guide goes from frame to frame, and the model of poses is followed
-in two cases: where it disagrees and, moreover, cannot make what the guide has drafted; and where it has disagreed for
-several frames, from the first of them on.
+in two cases: where it disagrees, cannot make what the guide has drafted, and the guide comes to its next frame only
+from its frame, not from the guide's own; and where it has disagreed for several frames, from the first of them on.
 
 Frames are floats (3, S, S) in [0, 1]. All thresholds are shares of one length: the mean squared distance between the
 poses and the target that stands still.
@@ -19,7 +19,8 @@ from statistics import fmean
 from torch import Tensor
 
 NEAR = 0.3  # guide and model of poses agree up to this distance
-DOUBT = 0.2  # between a draft and what the model of poses makes of it: it is no pose of this target
+DOUBT = 0.1  # between a draft and what the model of poses makes of it: it may be no pose of this target
+ASTRAY = 0.2  # by which the guide misses the next frame of the model of poses by more from its own than from its frame
 TRUST = 2.0  # sum of the distances of frames in a row that do not agree, until the guide is taken to be astray
 
 
@@ -46,8 +47,12 @@ def find_way(
             made[after] = made[twins[after]]
         else:
             made[after], doubt = follow(before, after, made[before])
-            if doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length:
-                made[after] = direct[after]
+            doubtful = doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length
+            if doubtful and place + 1 < len(order):
+                beyond = order[place + 1]
+                own, other = (distance(follow(after, beyond, x[after])[0], direct[beyond]) for x in (made, direct))
+                if own > other + ASTRAY * length:
+                    made[after] = direct[after]
         away = distance(made[after], direct[after])
         apart = [*apart, away] if away > NEAR * length else []
         if len(apart) > 1 and sum(apart) >= TRUST * length:
