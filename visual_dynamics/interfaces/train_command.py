@@ -9,7 +9,7 @@ import typer
 
 from visual_dynamics.interfaces.options import DeviceOption, SeedOption, find_device
 
-DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, prepared videos, a folder of sprites."
+DATA_HELP = "'shapes', 'shapes-texture', 'figures', a folder or zip of pairs, prepared videos, a folder of sprites."
 
 
 def train(
@@ -28,6 +28,7 @@ def train(
     recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
     mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the pairs left to right.")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="Let half of the pairs run backwards.")] = False,
+    zoom: Annotated[float, typer.Option(help="Enlarge half of the pairs, up to so many times.")] = 1.0,
     shift: Annotated[int, typer.Option(min=0, help="Displace whole pairs by up to so many pixels.")] = 0,
     jitter: Annotated[int, typer.Option(min=0, help="Hide shifts of whole frames by up to so many pixels.")] = 0,
     batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
@@ -67,6 +68,7 @@ def train(
             recolour=recolour,
             mirror=mirror,
             reverse=reverse,
+            zoom=zoom,
             shift=shift,
             jitter=jitter,
             batch=batch,

@@ -19,7 +19,9 @@ BOTTLENECK_GROWS = (0.3, 0.6)  # shares of the budget
 class TrainingConfig:
     """A run. Two runs with equal configurations, on equal hardware, are equal."""
 
-    data: str = "shapes"  # or "shapes-texture", prepared footage, N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
+    data: str = (
+        "shapes"  # or "shapes-texture", "figures", prepared footage, N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
+    )
     stream: bool = False  # leave prepared footage in its files even if it would fit into memory
     also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
@@ -33,6 +35,7 @@ class TrainingConfig:
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
     mirror: bool = False  # half of the pairs, at random, are mirrored left to right
     reverse: bool = False  # half of them run backwards
+    zoom: float = 1.0  # half of them are enlarged, up to so many times, around any place
     shift: int = 0  # pixels by which whole pairs are displaced at random: what moves may stand anywhere
     jitter: int = 0  # pixels by which the motion encoder sees each frame of a pair displaced, each at random
     batch: int = 128  # pairs a step, over all processes together
@@ -72,10 +75,17 @@ class TrainingConfig:
             raise UserError(f"the budget must be positive, not {budget}")
         if min(self.kl_warmup, self.warmup, self.seed, self.shift, self.jitter) < 0:
             raise UserError("kl_warmup, warmup, seed, shift and jitter are whole numbers from 0 up")
+        if not 1 <= self.zoom <= 8:
+            raise UserError(f"zoom is from 1 to 8, not {self.zoom}")
 
     @property
     def network(self) -> NetworkConfig:
         return PRESETS[self.preset]
+
+    @property
+    def stored_size(self) -> int:
+        """Side of the frames that are held for training: what is zoomed into should not be blurred."""
+        return round(self.network.size * self.zoom)
 
     def progress(self, step: int, seconds: float) -> float:
         """Share of the budget that is spent, 0 to 1."""

@@ -12,10 +12,12 @@ from typing import cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs, without_waiting
 from visual_dynamics.data.shard_files import holds_footage
@@ -30,11 +32,11 @@ from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
 
-GENERATED = {"shapes": False, "shapes-texture": True}  # drawn from a seed; with textures or without
+GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 
 
-def training_pairs(config: TrainingConfig) -> AnyPairs | ShardedPairs:
-    """What a run trains on, at the network's size.
+def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -> AnyPairs | ShardedPairs:
+    """What a run trains on, at the network's size, or larger where it is to be zoomed into; `device` may draw it.
 
     Of a folder of pairs those that its train.txt lists; all of them where it has no lists. Prepared footage stays in
     its files where it would not fit into memory.
@@ -43,12 +45,13 @@ def training_pairs(config: TrainingConfig) -> AnyPairs | ShardedPairs:
         if config.stream:
             raise UserError("data that are streamed cannot be mixed with others")
         main, more = (replace(config, data=data, also=None) for data in (config.data, config.also))
-        return join_pairs(_loaded(training_pairs(main)), _loaded(training_pairs(replace(more, pairs=None))))
-    data, size = Path(config.data), config.network.size
+        parts = (training_pairs(part, device) for part in (main, replace(more, pairs=None)))
+        return join_pairs(*(_loaded(part) for part in parts))
+    data, size = Path(config.data), config.stored_size
     if config.stream and not holds_footage(data):
         raise UserError(f"{config.data} cannot be streamed, only what visual-dynamics prepare videos has made")
     if config.data in GENERATED:
-        return _generated_pairs(config, config.pairs or shapes.TRAIN_PAIRS, "train")
+        return _generated_pairs(config, config.pairs or shapes.TRAIN_PAIRS, "train", size, device)
     if not data.exists():
         raise UserError(
             f"no data {config.data!r}: give {' or '.join(map(repr, GENERATED))}, "
@@ -57,7 +60,7 @@ def training_pairs(config: TrainingConfig) -> AnyPairs | ShardedPairs:
     if holds_footage(data):
         return _footage_pairs(config)
     if sprites.holds_characters(data):
-        return _first(_sprite_pairs(config, sprite_split(config.split).train), config.pairs)
+        return _first(_sprite_pairs(config, sprite_split(config.split).train, size), config.pairs)
     if layout := sheet_layout(config):
         train, _ = split_sheets(read_sheets_at(data, layout))
         return _first(sheet_pairs(train, _between(config), size, config.network.background), config.pairs)
@@ -71,14 +74,14 @@ def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
     """Pairs to look at while training; None where a folder names no test pairs."""
     data, size = Path(config.data), config.network.size
     if config.data in GENERATED:
-        return _generated_pairs(config, count, "test")
+        return _generated_pairs(config, count, "test", size)
     if holds_footage(data):
         footage = open_pairs(data, "held-out")
         if footage is None:
             return None
         return Pairs(*footage.resized(size).read(spread(len(footage), count, config.seed)))
     if sprites.holds_characters(data):
-        pairs = _sprite_pairs(config, sprite_split(config.split).test)
+        pairs = _sprite_pairs(config, sprite_split(config.split).test, size)
         return pairs.subset(spread(len(pairs), count, config.seed))
     if layout := sheet_layout(config):
         _, test = split_sheets(read_sheets_at(data, layout))
@@ -95,7 +98,7 @@ def _footage_pairs(config: TrainingConfig) -> IndexedPairs | ShardedPairs:
     """Prepared footage, in memory if it takes up at most half of what is free, shared by the processes of a machine."""
     pairs = open_pairs(Path(config.data), "train")
     assert pairs is not None  # of this split there are always some
-    pairs = pairs.resized(config.network.size)
+    pairs = pairs.resized(config.stored_size)
     if config.pairs is not None:
         pairs = pairs.subset(torch.arange(min(config.pairs, len(pairs))))
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -114,9 +117,9 @@ def sprite_split(name: str) -> sprites.Split:
     return sprites.paper_split() if name == "paper" else sprites.reed_split()
 
 
-def _sprite_pairs(config: TrainingConfig, numbers: NDArray[np.int64]) -> IndexedPairs:
+def _sprite_pairs(config: TrainingConfig, numbers: NDArray[np.int64], size: int) -> IndexedPairs:
     characters = sprites.read_characters(Path(config.data), numbers)
-    size = config.network.size  # a smaller network sees sprites made smaller, never cut
+    # A smaller network sees sprites made smaller, never cut.
     return sprites.sprite_pairs(characters, _between(config), size=max(64, size)).resized(size)
 
 
@@ -135,10 +138,13 @@ def _between(config: TrainingConfig) -> Between:
     return cast(Between, config.between)  # one of BETWEEN, as the configuration has checked
 
 
-def _generated_pairs(config: TrainingConfig, count: int, split: shapes.Split) -> Pairs:
+def _generated_pairs(
+    config: TrainingConfig, count: int, split: shapes.Split, size: int, device: torch.device | str = "cpu"
+) -> Pairs:
+    if config.data == "figures":
+        return figure_pairs(count, config.seed, split, size, device)
     rendering = cast(shapes.Rendering, config.rendering)  # one of RENDERINGS, as the configuration has checked
-    textured = GENERATED[config.data]
-    return shapes.shapes_pairs(count, config.seed, split, rendering, config.network.size, textured)
+    return shapes.shapes_pairs(count, config.seed, split, rendering, size, textured=config.data == "shapes-texture")
 
 
 def spread(total: int, count: int, seed: int) -> Tensor:
@@ -206,6 +212,25 @@ def step_turns(step: int, batch: int, mirror: bool, reverse: bool, seed: int) ->
     generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x7042ED)
     halves = torch.rand(2, batch, generator=generator) < 0.5
     return halves[0] & mirror, halves[1] & reverse
+
+
+def zoomed(pair: Pair, windows: Tensor, size: int) -> Pair:
+    """Window b = (side, left, top) of pair b, in shares of the frame, (B, 3), as size x size pixels."""
+    side, left, top = (without_waiting(values, pair.frame.device) for values in windows.unbind(1))
+    nothing = torch.zeros_like(side)
+    across, down = 2 * left + side - 1, 2 * top + side - 1  # the window's middle, the frame being [-1, 1]
+    maps = torch.stack([side, nothing, across, nothing, side, down], 1).view(-1, 2, 3)
+    grid = F.affine_grid(maps, [len(side), 3, size, size], align_corners=False)
+    frames = (F.grid_sample(frame, grid, padding_mode="border", align_corners=False) for frame in pair)
+    return Pair(*(frame.contiguous(memory_format=torch.channels_last) for frame in frames))
+
+
+def step_windows(step: int, batch: int, zoom: float, seed: int) -> Tensor:
+    """Windows of the pairs of one global batch for `zoomed`, (batch, 3): enlarged by up to `zoom`, half of them not."""
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x200_0ED)
+    half, large, *place = torch.rand(4, batch, generator=generator)
+    side = torch.where(half < 0.5, 1.0, zoom**-large)
+    return torch.stack([side, *(share * (1 - side) for share in place)], 1)
 
 
 def step_colours(step: int, batch: int, seed: int) -> Tensor:

@@ -32,8 +32,10 @@ from visual_dynamics.training.data import (
     step_noise,
     step_offsets,
     step_turns,
+    step_windows,
     training_pairs,
     turned,
+    zoomed,
 )
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.held_out import look_at
@@ -115,6 +117,9 @@ class Trainer:
         share = self.config.batch // self.processes.count
         mine = slice(self.processes.rank * share, (self.processes.rank + 1) * share)
         pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.frames(step)))
+        if self.config.zoom > 1:
+            windows = step_windows(step, self.config.batch, self.config.zoom, self.config.seed)
+            pair = zoomed(pair, windows[mine], self.config.network.size)
         mirror, reverse = self.config.mirror, self.config.reverse
         if mirror or reverse:
             turns = step_turns(step, self.config.batch, mirror, reverse, self.config.seed)
@@ -164,6 +169,8 @@ class Trainer:
                 pair = self.pair_of(self.pairs.read(indices))
             else:
                 pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
+            if self.config.zoom > 1:  # whole
+                pair = zoomed(pair, torch.tensor([[1.0, 0.0, 0.0]]).expand(len(indices), 3), self.config.network.size)
             parts.append(self.network.encode_motion(pair.frame, pair.difference))
         self.network.train()
         mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
@@ -206,7 +213,7 @@ def train(
     processes = processes or Processes()
     resume = config is None
     config = config or read_config(folder)
-    pairs = training_pairs(config)
+    pairs = training_pairs(config, device)
     held_out = held_out_pairs(config) if processes.is_first else None
     begun = resume and (folder / "state.safetensors").exists()
     start = None if begun or not config.start else starting_weights(config)
