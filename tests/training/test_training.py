@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from visual_dynamics.data.pair import Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import training_pairs
+from visual_dynamics.training.data import step_windows, training_pairs, zoomed
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import Trainer, train
 from visual_dynamics.training.run import RunFolder
@@ -265,6 +265,29 @@ def test_recolouring_hides_colours_from_the_motion_encoder() -> None:
     pair, disguised, _ = Trainer(config, TINY_PAIRS, CPU, Processes(), compiled=False).batch(3)
     seen, moved = ([colour_order(plain, other, k) for k in range(16)] for other in (disguised, pair))
     assert len(set(seen)) > 3 and len(set(moved)) > 3 and sum(a == b for a, b in zip(seen, moved, strict=True)) < 8
+
+
+def test_zooming_shows_windows_of_the_frames() -> None:
+    frame = torch.rand(2, 3, 8, 8)
+    windows = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.25]])
+    small = zoomed(Pair(frame, frame), windows, 4).frame
+    torch.testing.assert_close(small[0], torch.nn.functional.avg_pool2d(frame[0], 2))
+    torch.testing.assert_close(small[1], frame[1, :, 2:6, 4:])
+    drawn = step_windows(3, 1000, 2.0, 0)
+    assert torch.equal(drawn, step_windows(3, 1000, 2.0, 0)) and 0.4 < float((drawn[:, 0] == 1).float().mean()) < 0.6
+    assert drawn[:, 0].min() >= 0.5 and (drawn[:, 1:] >= 0).all() and (drawn[:, 1:] + drawn[:, :1] <= 1 + 1e-6).all()
+
+
+def test_a_zoomed_run_holds_larger_frames_and_trains_at_the_networks_size(tmp_path: Path) -> None:
+    config = replace(TINY_RUN, data="figures", zoom=2.0, steps=2, pairs=16, log_every=1)
+    pairs = training_pairs(config)
+    assert pairs.size == (32, 32) and config.network.size == 16
+    pair, _, _ = Trainer(config, pairs, CPU, Processes(), compiled=False).batch(0)
+    assert pair.frame.shape == (16, 3, 16, 16)
+    train(config, tmp_path / "run", CPU)
+    assert len(load_weights(tmp_path / "run" / "weights.safetensors").posteriors) == 16
+    with pytest.raises(UserError, match="zoom is from 1 to 8"):
+        replace(config, zoom=0.5)
 
 
 def test_half_of_the_pairs_are_mirrored_and_half_run_backwards() -> None:

@@ -34,10 +34,14 @@ ROWS = {
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
-    """A gallery for each scale and the figure of regions into `folder`; returns tables and notes as Markdown."""
-    for scale in range(result["protocol"]["scales"]):
-        write_atomically(folder / f"layers_scale_{scale + 1}.png", stacked(gallery(result, scale)))
-    write_atomically(folder / "layers_regions.png", figure(regions(result)))
+    """A gallery for each scale and the figure of regions into `folder`; returns tables and notes as Markdown.
+
+    A result that was stripped of its pictures, for they are large, gives the tables alone.
+    """
+    if result["pictures"]:
+        for scale in range(result["protocol"]["scales"]):
+            write_atomically(folder / f"layers_scale_{scale + 1}.png", stacked(gallery(result, scale)))
+        write_atomically(folder / "layers_regions.png", figure(regions(result)))
     text = f"### Learned layers\n\n{table(result)}\n\n{chosen(result)}\n\n{notes(result)}\n"
     write_atomically(folder / "layers.md", text.encode())
     return text

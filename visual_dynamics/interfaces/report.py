@@ -154,7 +154,10 @@ def described(docstring: str) -> dict[str, Any]:
 
 
 def _read(folder: Path, name: str, picture: Picture) -> Made | None:
-    """FOLDER/NAME.json with its tables and those of its figures that the report can show."""
+    """FOLDER/NAME.json with its tables and those of its figures that the report can show.
+
+    Figures are drawn from the JSON; those that lie beside it and cannot be, for lack of their pictures, are shown, too.
+    """
     path = folder / f"{name}.json"
     if not path.exists():
         return None
@@ -162,7 +165,9 @@ def _read(folder: Path, name: str, picture: Picture) -> Made | None:
         result = json.loads(path.read_bytes())
         with tempfile.TemporaryDirectory() as place:
             tables = EXPERIMENTS[name].draw(result, Path(place)).strip()
-            drawn = {figure.stem: picture(figure) for figure in sorted(Path(place).glob("*.png"))}
+            beside = [*folder.glob(f"{name}.png"), *folder.glob(f"{name}_*.png")]
+            figures = {figure.name: figure for figure in [*beside, *Path(place).glob("*.png")]}  # as drawn, if it is
+            drawn = {figure.stem: picture(figure) for _, figure in sorted(figures.items())}
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UserError(
             f"cannot read {path}: it is no result of `reproduce {name}`, or of another version of it "
