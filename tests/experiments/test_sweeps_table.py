@@ -26,7 +26,7 @@ from visual_dynamics.training.loop import train
 
 CPU = torch.device("cpu")
 SEED = 3
-NAMES = ["z8", "z32", "z200", "z200-kl0.08", "z200-kl0.32", "z200-kl5.12"]
+NAMES = ["z8", "z32", "z200", "z200-kl0.02", "z200-kl0.08", "z200-kl1.28"]
 LEARNED = ("curve", "training_error", "held_out_error", "non_zero", "components", "nats_in_all", "z_mean", "kl")
 
 
@@ -70,7 +70,7 @@ def test_every_training_is_measured(result: dict) -> None:
     assert list(result["runs"]) == NAMES
     assert result["sizes"] == NAMES[:3] and result["kl_weights"] == [*NAMES[3:5], "z200", NAMES[5]]
     assert [run["latent"] for run in result["runs"].values()] == [8, 32, 200, 200, 200, 200]
-    assert [result["runs"][name]["kl_weight"] for name in result["kl_weights"]] == [0.08, 0.32, 1.28, 5.12]
+    assert [result["runs"][name]["kl_weight"] for name in result["kl_weights"]] == [0.02, 0.08, 0.32, 1.28]
     for name, run in result["runs"].items():
         assert run["model"] == name and len(run["weights"]) == 64 and run["posteriors"] == 32
         assert run["steps"] == 6 and run["curve"]["step"] == [1, 2, 3, 4, 5, 6] and run["seconds"] >= 0
@@ -130,10 +130,10 @@ def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -
     with pytest.raises(UserError, match="z8 holds another training: its seed is 3, here it is 4") as told:
         make(runs, seed=4)
     assert "\n" not in str(told.value)
-    shutil.copytree(runs / "z8", tmp_path / "z200-kl5.12")
-    with pytest.raises(UserError, match=r"kl5.12 holds another training: its preset is tiny-z8, here it is tiny$"):
+    shutil.copytree(runs / "z8", tmp_path / "z200-kl1.28")
+    with pytest.raises(UserError, match=r"kl1.28 holds another training: its preset is tiny-z8, here it is tiny$"):
         make(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["z200-kl5.12"]  # told before the others are trained
+    assert [path.name for path in tmp_path.iterdir()] == ["z200-kl1.28"]  # told before the others are trained
 
 
 def test_a_training_without_its_log_is_told(result: dict, runs: Path, tmp_path: Path) -> None:
@@ -156,13 +156,8 @@ def test_days_on_a_cpu_are_not_begun() -> None:
 
 def test_the_commands_make_the_planned_trainings() -> None:
     plan = make_plan()
-    assert list(plan.runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.08", "z3200-kl0.32", "z3200-kl5.12"]
-    assert plan.sizes == list(plan.runs)[:4] and plan.weights == [
-        "z3200-kl0.08",
-        "z3200-kl0.32",
-        "z3200",
-        "z3200-kl5.12",
-    ]
+    assert list(plan.runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.02", "z3200-kl0.08", "z3200-kl1.28"]
+    assert plan.sizes == list(plan.runs)[:4] and plan.weights == [*list(plan.runs)[4:6], "z3200", "z3200-kl1.28"]
     command = typer.main.get_command(app).commands["train"]  # type: ignore[attr-defined]
     for name, config in [*plan.runs.items(), *make_plan(5, small=True).runs.items()]:
         words = shlex.split(training_command(f"runs/{name}", config))
@@ -171,7 +166,7 @@ def test_the_commands_make_the_planned_trainings() -> None:
         given = {field.name: params[field.name] for field in fields(TrainingConfig) if field.name in params}
         assert TrainingConfig(**given) == config
         assert config.rendering == "smooth" and config.recolour and config.data == "shapes"
-    assert {config.steps for config in plan.runs.values()} == {7_000}
+    assert {config.steps for config in plan.runs.values()} == {5_000}
 
 
 def test_a_long_log_makes_a_short_curve() -> None:
@@ -207,7 +202,7 @@ def test_motion_that_cannot_be_measured_is_none() -> None:
 def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = sweeps_table.draw(result, tmp_path)
     assert (tmp_path / "sweeps.md").read_text() == text
-    assert text.count("| 0.08 | 0.2 |") == 1 and f"| 8 | 3 | **{result['runs']['z8']['components']}** |" in text
+    assert text.count("| 0.08 | 4 |") == 1 and f"| 8 | 3 | **{result['runs']['z8']['components']}** |" in text
     assert "visual-dynamics train runs/sweeps/z200-kl0.08 --rendering smooth --preset tiny" in text
     for name in ("sweeps_lambda", "sweeps_size"):
         assert Image.open(tmp_path / f"{name}.png").width > 600
@@ -222,10 +217,10 @@ def test_headline(result: dict) -> None:
 
 def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps_runs, "SMALL_PRESETS", ("tiny",))
-    monkeypatch.setattr(sweeps_runs, "SIGMAS", (0.4, 0.8))
+    monkeypatch.setattr(sweeps_runs, "BOTTLENECKS", (1.0, 16.0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     text = run_experiment("sweeps", {"small": True}, tmp_path / "out", CPU)
     assert text.startswith("**Small setting") and not list((tmp_path / "temporary").iterdir())
     found = json.loads((tmp_path / "out" / "sweeps.json").read_bytes())
-    assert found["small"] and list(found["runs"]) == ["z200", "z200-kl0.32"]
+    assert found["small"] and list(found["runs"]) == ["z200", "z200-kl0.02"]

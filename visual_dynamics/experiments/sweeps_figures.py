@@ -63,9 +63,9 @@ def sizes_table(result: dict[str, Any]) -> str:
 
 
 def weights_table(result: dict[str, Any]) -> str:
-    heads = ["weight of the KL term", "sigma", "PCA components", *_heads(result)]
+    heads = ["weight of the KL term", "bottleneck", "PCA components", *_heads(result)]
     rows = [
-        [f"{run['kl_weight']:g}", f"{run['sigma']:g}", str(run["components"]), *_cells(result, run)]
+        [f"{run['kl_weight']:g}", f"{run['bottleneck']:g}", str(run["components"]), *_cells(result, run)]
         for run in (result["runs"][name] for name in result["kl_weights"])
     ]
     return _table(heads, rows)
@@ -105,7 +105,7 @@ def notes(result: dict[str, Any]) -> str:
     makers = sorted({f"{by['device']}, commit {short_commit(by['commit'] or 'unknown')}" for by in _makers(runs)})
     return (
         f"Non-zero: {protocol['non_zero']}; components hold {100 * protocol['share']:g} % of the variance of z_mean; "
-        f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: 2 sigma^2, against the squared error. "
+        f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
         f"Squared errors are summed over pixels and colours; held out: {protocol['held_out']:,} pairs, z is the mean "
         f"of the posterior, {result['copy_error']:.1f} where nothing is moved; training: z is sampled. Motion: "
         f"{protocol['samples']:,} futures of {protocol['images']:,} images, z from the posteriors in the file; floor "

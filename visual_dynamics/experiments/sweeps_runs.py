@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 RENDERING: shapes.Rendering = "smooth"
 PRESETS_BY_SIZE, SMALL_PRESETS = ("paper-z8", "paper-z32", "paper-z128", "paper"), ("tiny-z8", "tiny-z32", "tiny")
-SIGMAS = (0.2, 0.4, 0.8, 1.6)  # with the largest z
-SIGMA = 0.8  # of all sizes: one of these
-STEPS, BATCH = 7_000, 32
+BOTTLENECKS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
+BOTTLENECK = 16.0  # of all sizes: one of these
+STEPS, BATCH = 5_000, 64
 SMALL_TRAINING: dict[str, Any] = {
     "pairs": 256,
     "batch": 32,
@@ -51,22 +51,25 @@ class Plan:
 
 
 def make_plan(seed: int = 0, small: bool = False) -> Plan:
-    common = TrainingConfig(rendering=RENDERING, recolour=True, steps=STEPS, batch=BATCH, sigma=SIGMA, seed=seed)
+    common = TrainingConfig(
+        rendering=RENDERING, recolour=True, steps=STEPS, batch=BATCH, bottleneck=BOTTLENECK, seed=seed
+    )
     if small:
         common = replace(common, **SMALL_TRAINING)
     presets = SMALL_PRESETS if small else PRESETS_BY_SIZE
     sizes = {f"z{PRESETS[preset].latent}": replace(common, preset=preset) for preset in presets}
     largest = list(sizes)[-1]
     weights = {
-        largest if sigma == SIGMA else f"{largest}-kl{kl_weight(sigma):g}": replace(sizes[largest], sigma=sigma)
-        for sigma in SIGMAS
+        largest if bottleneck == BOTTLENECK else f"{largest}-kl{kl_weight(config):g}": config
+        for bottleneck in BOTTLENECKS
+        for config in [replace(sizes[largest], bottleneck=bottleneck)]
     }
     return Plan(sizes | weights, list(sizes), list(weights))
 
 
-def kl_weight(sigma: float) -> float:
-    """What the KL term weighs against the squared error."""
-    return 1 / reconstruction_weight(sigma)
+def kl_weight(config: TrainingConfig) -> float:
+    """What the KL term weighs against the squared error at the end of a training."""
+    return config.bottleneck / reconstruction_weight(config.sigma)
 
 
 def training_command(folder: Path | str, config: TrainingConfig) -> str:
