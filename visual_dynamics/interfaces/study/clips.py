@@ -73,7 +73,5 @@ def torn(frame: Tensor, seed: int) -> Tensor:
     tiles = frame[:, : side * TILES, : side * TILES].unfold(1, side, side).unfold(2, side, side)  # (3, t, t, s, s)
     shuffled = tiles.flatten(1, 2)[:, source].view_as(tiles)
     result = frame.clone()
-    result[:, : side * TILES, : side * TILES] = shuffled.permute(0, 1, 3, 2, 4).reshape(
-        3, side * TILES, side * TILES
-    )
+    result[:, : side * TILES, : side * TILES] = shuffled.permute(0, 1, 3, 2, 4).reshape(3, side * TILES, side * TILES)
     return result

@@ -15,7 +15,6 @@ from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.catalogue import shipped_models
-from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pair import AnyPairs, Pairs
 from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
@@ -56,10 +55,14 @@ def make_study(
     sessions = plan_sessions(design)
     shown = clips_of(sessions)
     if len(shown) > MAX_CLIPS:
-        raise UserError(f"the study would have {len(shown):,} clips, at most {MAX_CLIPS:,}: choose fewer inputs or samples")
+        raise UserError(
+            f"the study would have {len(shown):,} clips, at most {MAX_CLIPS:,}: choose fewer inputs or samples"
+        )
     model = load(source.model, device)
     if max(design.sizes) > model.size:
-        raise UserError(f"{source.model} makes frames of {model.size} pixels: a clip of {max(design.sizes)} would be blown up")
+        raise UserError(
+            f"{source.model} makes frames of {model.size} pixels: a clip of {max(design.sizes)} would be blown up"
+        )
     pairs, known_to_flow, held_out = study_pairs(source.data, model, design)
     snapped = model.predictor.network.config.background == 0 if source.snap is None else source.snap
     maker = ClipMaker(pairs, _samplers(design, model, device, known_to_flow), snapped, design.seed)
@@ -120,7 +123,8 @@ def _config(data: str, model: Model, seed: int, pairs: int | None = None) -> Tra
     """The data as they would be trained on at the model's size, drawn as the model's own were."""
     network, known = model.predictor.network.config, model.weights.training.get("config", {})
     preset = next(
-        (name for name, one in PRESETS.items() if (one.size, one.background) == (network.size, network.background)), None
+        (name for name, one in PRESETS.items() if (one.size, one.background) == (network.size, network.background)),
+        None,
     )
     if preset is None:
         raise UserError(f"there is no preset of {network.size} pixels, at which the data could be read")
@@ -161,7 +165,9 @@ def _draw(maker: ClipMaker, shown: list[Shown], progress: Progress | None) -> di
         pictures |= made
         total += sum(map(len, made.values()))
         if total > MAX_BYTES:
-            raise UserError(f"the pictures take more than {MAX_BYTES // 10**6} MB: choose fewer inputs, samples or sizes")
+            raise UserError(
+                f"the pictures take more than {MAX_BYTES // 10**6} MB: choose fewer inputs, samples or sizes"
+            )
         if progress:
             progress(len(pictures), len(shown))
     return pictures
@@ -189,5 +195,3 @@ def _check_folder(folder: Path, overwrite: bool) -> set[str]:
         return {study_file.picture_path(folder, name).name for name in study_file.read_study(folder).clips}
     except UserError:  # not a study, or a broken one
         return set()
-
-

@@ -3,12 +3,12 @@
 Letters: N inputs, T of them in a session, B = N / T blocks of inputs, C conditions (method, size, sample).
 
 The inputs, in random order, are cut into blocks of T. Session s shows block s mod B, and turn r = s div B of that block
-shows its k-th input in condition (k + r) mod C. So every rater sees an input at most once, in each session the numbers of
-trials of two conditions differ by one at most, and so do, over all sessions, the numbers of times that an input is shown
-in two conditions. Conditions run through methods and sizes first and through samples last, so that the same holds for
-each (method, size). In a forced choice the real clip changes sides from one trial of a (method, size) to the next, within
-a session and over them. Only then is the order of a session's trials drawn at random, with one obvious trial, which tests
-the rater, in each of as many equal stretches as there are such trials.
+shows its k-th input in condition (k + r) mod C. So every rater sees an input at most once; in each session the numbers
+of trials of two conditions differ by one at most; and so do, over all sessions, the numbers of times that an input is
+shown in two conditions. Conditions run through methods and sizes first and through samples last, so that the same holds
+for each (method, size). In a forced choice the real clip changes sides from one trial of a (method, size) to the next,
+within a session and over them. Only then is the order of a session's trials drawn at random, with one obvious trial,
+which tests the rater, in each of as many equal stretches as there are such trials.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
 from visual_dynamics.interfaces.study.plan import MAX_TRIALS
-from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, Answer, Rater, Store, StudyFull
+from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, Answer, Rater, Store, StudyFullError
 from visual_dynamics.interfaces.study.study_file import picture_path
 
 PAGE = Path(__file__).parent / "page"
@@ -182,7 +182,7 @@ def study_router(folder: Path, store: Store) -> APIRouter:
         """A new rater, with a session of their own."""
         try:
             rater = store.join()
-        except StudyFull as error:
+        except StudyFullError as error:
             raise HTTPException(409, str(error)) from error
         return Progress(rater=rater.id, answered=0, trials=len(study.sessions[rater.session]))
 
@@ -209,8 +209,6 @@ def study_router(folder: Path, store: Store) -> APIRouter:
         if given.answer not in study.choices:
             raise HTTPException(422, f"an answer is {' or '.join(study.choices)}, not {given.answer}")
         kept = store.record(rater, Answer(given.trial, given.answer, given.milliseconds))
-        return Kept(
-            trial=kept.trial, answer=kept.answer, answered=len(store.answers(rater)), trials=len(session)
-        )
+        return Kept(trial=kept.trial, answer=kept.answer, answered=len(store.answers(rater)), trials=len(session))
 
     return router

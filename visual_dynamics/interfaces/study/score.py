@@ -1,9 +1,9 @@
 """Scores of a study: shares with 95 % intervals, per method and size.
 
-Two intervals stand beside each other. Wilson's takes all answers for independent. The other one does not: answers of one
-rater go together, so whole raters are drawn with replacement, and the percentiles are widened for a small number of them
-(Hesterberg's expanded percentiles: as a t distribution is wider than a normal one). Where all raters agree, drawing them
-again tells nothing, and Wilson's interval stands alone.
+Two intervals stand beside each other. Wilson's takes all answers for independent. The other one does not: answers of
+one rater go together, so whole raters are drawn with replacement, and the percentiles are widened for a small number of
+them (Hesterberg's expanded percentiles: as a t distribution is wider than a normal one). Where all raters agree,
+drawing them again tells nothing, and Wilson's interval stands alone.
 
 Letters in shape comments: K raters, C rows of the table, D draws.
 """
@@ -156,7 +156,10 @@ def student_quantile(freedom: int) -> float:
 def table_text(result: dict[str, Any]) -> str:
     """The result for people."""
     raters, answers = result["raters"], result["answers"]
-    lines = [f"{'method':<16}{'size':>6}{'% ' + result['measure']:>20}{'Wilson 95 %':>16}{'by raters 95 %':>16}{'answers':>9}"]
+    lines = [
+        f"{'method':<16}{'size':>6}{'% ' + result['measure']:>20}"
+        f"{'Wilson 95 %':>16}{'by raters 95 %':>16}{'answers':>9}"
+    ]
     for row in result["rows"]:
         size = f"{row['size']}"
         share, wilson, own = f"{100 * row['share']:.1f}", _told(row["wilson"]), _told(row["by_raters"])
@@ -173,8 +176,8 @@ def table_text(result: dict[str, Any]) -> str:
             lines.append(f"{row['method']} at {row['size']}, mean over {row['images']} images: {mean_}{deviation}")
     excluded = ", ".join(f"{one['rater']} ({one['right']} of {one['asked']})" for one in raters["excluded"])
     lines += [
-        f"{raters['counted']} of {raters['answered']} raters count, with {answers['counted']} of {answers['all']} answers; "
-        "obvious trials are not scored",
+        f"{raters['counted']} of {raters['answered']} raters count, with {answers['counted']} of {answers['all']} "
+        "answers; obvious trials are not scored",
         f"excluded, with fewer than {raters['least_right']} right answers in obvious trials: {excluded or 'none'}",
     ]
     if not result["source"].get("held_out", True):

@@ -42,7 +42,7 @@ def study_app(folder: Path, store: Store, token: str | None = None) -> FastAPI:
         asked = request.query_params.get("token", "")
         if request.url.path == "/" and _same(asked, token):
             response = RedirectResponse("/", 303)
-            response.set_cookie(COOKIE, token, COOKIE_SECONDS, httponly=True, samesite="strict")
+            response.set_cookie(COOKIE, token, COOKIE_SECONDS, httponly=True, samesite="lax")
             return response
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not any(_same(given, token) for given in (asked, bearer, request.cookies.get(COOKIE, ""))):

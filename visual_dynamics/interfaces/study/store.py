@@ -1,7 +1,7 @@
 """Answers in SQLite: one that was acknowledged is on the disk, and none counts twice.
 
-Commits wait for the disk (WAL, synchronous=FULL), so that neither a killed process nor a power cut takes an answer back.
-The file lies in the study's folder and knows which study it belongs to.
+Commits wait for the disk (WAL, synchronous=FULL), so that neither a killed process nor a power cut takes an answer
+back. The file lies in the study's folder and knows which study it belongs to.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rater:
     joined: str  # UTC
 
 
-class StudyFull(UserError):
+class StudyFullError(UserError):
     """No one else can join."""
 
 
@@ -116,19 +116,22 @@ class Store:
         )
         return Answer(*sent[0])
 
-    def add_session(self, rater: str, session: int, answers: Iterable[Answer]) -> int:
-        """All answers of a rater who answered elsewhere, or none of them; returns how many were new."""
+    def add_sessions(self, sessions: Iterable[tuple[str, int, list[Answer]]]) -> int:
+        """All answers of raters who answered elsewhere, or on any mistake none of them; returns how many were new."""
+        new = 0
         with self._transaction():
-            known = self.rater(rater)
-            if known and known.session != session:
-                raise UserError(f"this rater has answered session {known.session}, not {session}")
-            if not known:
-                self._add(Rater(rater, session, "file", _now()))
-            return sum(self._insert(rater, answer) for answer in answers)
+            for rater, session, answers in sessions:
+                known = self.rater(rater)
+                if known and known.session != session:
+                    raise UserError(f"rater {rater[:8]} has answered session {known.session}, not {session}")
+                if not known:
+                    self._add(Rater(rater, session, "file", _now()))
+                new += sum(self._insert(rater, answer) for answer in answers)
+        return new
 
     def _add(self, rater: Rater) -> Rater:
         if self._rows("SELECT COUNT(*) FROM raters")[0][0] >= MAX_RATERS:
-            raise StudyFull(f"this study has its {MAX_RATERS:,} raters: no one else can join")
+            raise StudyFullError(f"this study has its {MAX_RATERS:,} raters: no one else can join")
         self._rows("INSERT INTO raters VALUES (?, ?, ?, ?)", rater.id, rater.session, rater.origin, rater.joined)
         return rater
 

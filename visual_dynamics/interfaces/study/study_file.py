@@ -45,12 +45,12 @@ QUESTION = {
 CONSENT = """\
 In this study you will look at short animations of two frames and answer the same question about each.
 
-Taking part is voluntary, and you may stop at any time. What is stored: your answers, how long each of them took, and a \
-random number that tells your answers from those of others. Your name or address is not asked for or stored. The answers \
-are used to measure how realistic computed animations look.
+Taking part is voluntary, and you may stop at any time. What is stored: your answers, how long each of them took, and \
+a random number that tells your answers from those of others. Your name or address is not asked for or stored. The \
+answers are used to measure how realistic computed animations look.
 
-The animations alternate between two frames about once a second. If flickering pictures trouble you, please do not take \
-part.
+The animations alternate between two frames about once a second. If flickering pictures trouble you, please do not \
+take part.
 
 With the button below you agree to this."""
 
