@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,13 +83,13 @@ def serve(
     """Ask people on this machine or network; answers go into FOLDER/answers.sqlite3."""
     _need_studio()
     from visual_dynamics.interfaces.study import server
+    from visual_dynamics.interfaces.study.study_file import read_study
 
-    store = _store(folder, create=True)
-    bound = server.listen(host, port)
-    token = None if server.is_loopback(bound) else store.token
-    typer.echo(f"the study is at {server.link(bound, token)} (Ctrl-C ends it; answers are kept)")
-    server.serve(folder, store, bound, token)
-    store.close()
+    read_study(folder)  # what is wrong with it comes first
+    with closing(server.listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
+        token = None if server.is_loopback(bound) else store.token
+        typer.echo(f"the study is at {server.link(bound, token)} (Ctrl-C ends it; answers are kept)")
+        server.serve(folder, store, bound, token)
 
 
 @app.command()
@@ -114,11 +115,13 @@ def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
 ) -> None:
     """Take in answers from files: of all of them or, on any mistake, of none."""
-    from visual_dynamics.interfaces.study.offline import import_answers
+    from visual_dynamics.interfaces.study.offline import read_answers
+    from visual_dynamics.interfaces.study.study_file import read_study
 
-    store = _store(folder, create=True)
-    new = import_answers(files, store)
-    store.close()
+    study = read_study(folder)
+    sessions = [read_answers(path, study) for path in files]
+    with closing(_store(folder, create=True)) as store:
+        new = store.add_sessions(sessions)
     typer.echo(f"{counted(new, 'new answer')} from {counted(len(files), 'file')}")
 
 
@@ -134,9 +137,8 @@ def score(
     from visual_dynamics.interfaces.study import export as exporting
     from visual_dynamics.interfaces.study import score as scoring
 
-    store = _store(folder)
-    rows = exporting.answer_rows(store)
-    store.close()
+    with closing(_store(folder)) as store:
+        rows = exporting.answer_rows(store)
     if not rows:
         raise UserError(f"there are no answers in {folder} yet")
     result = scoring.score(store.study, rows, seed)
@@ -155,9 +157,8 @@ def export(
 
     if out:
         _check_new(out, overwrite)
-    store = _store(folder)
-    rows = exporting.answer_rows(store)
-    store.close()
+    with closing(_store(folder)) as store:
+        rows = exporting.answer_rows(store)
     if out is None:
         typer.echo(exporting.to_csv(rows), nl=False)
         return

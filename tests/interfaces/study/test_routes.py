@@ -40,7 +40,9 @@ def test_a_whole_session(client: TestClient, store: Store) -> None:
     own = f"/api/raters/{joined.json()['rater']}"
     assert len(client.get(f"{own}/trials?count=3").json()) == 3
     for number, trial in enumerate(client.get(f"{own}/trials").json()):
-        assert [client.get(f"/clips/{clip}.png").headers["content-type"] for clip in trial["clips"]] == ["image/png"] * 2
+        assert [client.get(f"/clips/{clip}.png").headers["content-type"] for clip in trial["clips"]] == [
+            "image/png"
+        ] * 2
         for _ in range(2):
             given = {"trial": trial["trial"], "answer": "left", "milliseconds": 12}
             kept = client.post(f"{own}/answers", json=given)

@@ -22,7 +22,11 @@ def test_acknowledged_answers_survive_kill_9(folder: Path, serve: Callable[..., 
                 while True:
                     rater = client.post("api/raters").json()["rater"]
                     for one in client.get(f"api/raters/{rater}/trials").json():
-                        given = {"trial": one["trial"], "answer": ("left", "right")[one["trial"] % 2], "milliseconds": 1}
+                        given = {
+                            "trial": one["trial"],
+                            "answer": ("left", "right")[one["trial"] % 2],
+                            "milliseconds": 1,
+                        }
                         if client.post(f"api/raters/{rater}/answers", json=given).status_code == 200:
                             acknowledged[rater, one["trial"]] = given["answer"]
                         if len(acknowledged) == 60:  # while others are in the middle of a request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def make_study(
         "data": source.data if source.data in GENERATED else Path(source.data).name,
         "held_out": held_out,
         "snapped": snapped,
-        "design": {field.name: getattr(design, field.name) for field in fields(design)},
+        "design": asdict(design) | {"methods": list(design.methods), "sizes": list(design.sizes)},  # as JSON has it
     }
     study = study_file.name_clips(design, sessions, told, source.consent)
     files = {study_file.picture_path(folder, name).name: pictures[clip] for name, clip in study.clips.items()}

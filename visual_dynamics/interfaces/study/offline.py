@@ -15,7 +15,7 @@ from typing import Any
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import why_no_file
-from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, RATER, Answer, Store
+from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, RATER, Answer
 from visual_dynamics.interfaces.study.study_file import Study, picture_path
 
 PAGE = Path(__file__).parent / "page"
@@ -58,16 +58,8 @@ def offline_page(folder: Path, study: Study) -> bytes:
     return html.encode()
 
 
-def import_answers(paths: list[Path], store: Store) -> int:
-    """Take answers from files into the store: of all of them, or on any mistake of none; returns how many were new.
-
-    A file that is taken twice counts once, and so does an answer that is in two files of a rater.
-    """
-    return store.add_sessions([_read_answers(path, store.study) for path in paths])
-
-
-def _read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
-    """Rater, session and answers."""
+def read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
+    """Rater, session and answers of one file, for `Store.add_sessions`."""
     try:
         if not path.is_file():
             raise ValueError(why_no_file(path))

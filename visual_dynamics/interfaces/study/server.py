@@ -20,6 +20,7 @@ from visual_dynamics.interfaces.study.store import Store
 
 COOKIE = "study_token"
 COOKIE_SECONDS = 90 * 24 * 3600
+BACKLOG = 128  # connections that wait
 MAX_REQUESTS = 200  # in flight; more are answered 503
 
 
@@ -72,7 +73,7 @@ def trusted_host(header: str, network: bool) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; what the system says against it is told in one line."""
+    """A listening socket; what the system says against it is told in one line."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -80,6 +81,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(BACKLOG)  # from here on whoever follows the link is served, if a moment later
     except (OSError, UnicodeError, OverflowError) as error:
         raise UserError(f"cannot serve at {host}, port {port}: {getattr(error, 'strerror', None) or error}") from error
     return bound
