@@ -143,11 +143,14 @@ function filed(data) {
     async send() { this.offer(); },
 
     offer() {
-      find("file").hidden = rememberedAnswers().length === 0;
+      find("save-now").hidden = rememberedAnswers().length === 0;
       find("answers").value = text();
     },
 
-    async end() { find("end-text").textContent = "One step is left."; },
+    async end() {
+      find("end-text").textContent = "One step is left.";
+      find("file").hidden = false;
+    },
 
     download() {
       const link = document.createElement("a");
@@ -285,6 +288,7 @@ find("restart").onclick = () => {
 if (embedded) {
   find("download").onclick = () => source.download();
   find("copy").onclick = () => source.copy();
+  find("save-now").onclick = () => { find("file").hidden = !find("file").hidden; };
 }
 run().catch(error => {
   if (error.status === 404) show("gone");
