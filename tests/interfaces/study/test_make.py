@@ -200,7 +200,7 @@ def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPat
         (('"method": "ours"', '"method": "flow"'), "plan was changed"),
         (('"title": "Which', '"title": 3, "old": "Which'), "title"),
         (('"sessions": [', '"sessions": [[["../../x", "y"]],'), "not there"),
-        (('"least_right": 1', '"least": 1'), "'least_right' is missing"),
+        (('"least_right": 2', '"least": 2'), "'least_right' is missing"),
         (("{", "["), "cannot read"),
     ],
 )

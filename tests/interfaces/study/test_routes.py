@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.interfaces.study.conftest import CHOICE
 from visual_dynamics.interfaces.study import store as store_module
 from visual_dynamics.interfaces.study.routes import MAX_BODY, study_router
-from visual_dynamics.interfaces.study.server import COOKIE, study_app, trusted_host
+from visual_dynamics.interfaces.study.server import study_app, trusted_host
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study
 
@@ -122,7 +122,7 @@ def test_a_token_on_the_network(folder: Path, store: Store) -> None:
     assert client.post("/api/raters", headers={"Authorization": "Bearer secret"}).status_code == 201
     opened = client.get("/?token=secret")
     assert opened.status_code == 303 and opened.headers["location"] == "/"
-    assert "HttpOnly" in opened.headers["set-cookie"] and client.cookies[COOKIE] == "secret"
+    assert "HttpOnly" in opened.headers["set-cookie"] and client.cookies[f"study_{store.study.id}"] == "secret"
     assert client.get("/").status_code == 200
 
 

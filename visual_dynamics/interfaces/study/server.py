@@ -18,7 +18,6 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.study.routes import problem, study_router
 from visual_dynamics.interfaces.study.store import Store
 
-COOKIE = "study_token"
 COOKIE_SECONDS = 90 * 24 * 3600
 BACKLOG = 128  # connections that wait
 MAX_REQUESTS = 200  # in flight; more are answered 503
@@ -28,6 +27,7 @@ def study_app(folder: Path, store: Store, token: str | None = None) -> FastAPI:
     """The application. With a token (on a network) every request needs it: in the link, a cookie or a header."""
     app = FastAPI(title="Visual Dynamics study", docs_url=None, redoc_url=None)
     app.include_router(study_router(folder, store))
+    cookie = f"study_{store.study.id}"  # browsers share cookies between the ports of a machine
 
     @app.exception_handler(HTTPException)
     async def refused(_request: Request, error: HTTPException) -> Response:
@@ -43,10 +43,10 @@ def study_app(folder: Path, store: Store, token: str | None = None) -> FastAPI:
         asked = request.query_params.get("token", "")
         if request.url.path == "/" and _same(asked, token):
             response = RedirectResponse("/", 303)
-            response.set_cookie(COOKIE, token, COOKIE_SECONDS, httponly=True, samesite="lax")
+            response.set_cookie(cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
             return response
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not any(_same(given, token) for given in (asked, bearer, request.cookies.get(COOKIE, ""))):
+        if not any(_same(given, token) for given in (asked, bearer, request.cookies.get(cookie, ""))):
             return problem(401, "this study needs the link with its token")
         return await go_on(request)
 

@@ -34,6 +34,7 @@ FORMAT = {"name": "visual-dynamics study", "version": 1}
 MAX_BYTES = 64 * 2**20  # of study.json
 MAX_TEXT = 20_000  # letters
 CHOICES: dict[str, tuple[str, ...]] = {"choice": ("left", "right"), "realistic": ("yes", "no")}
+FORGIVING = 4  # obvious trials, from which on one slip is forgiven
 TEXTS = ("title", "question", "consent")
 CLIP_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -108,7 +109,7 @@ def name_clips(
         kind=design.kind,
         clips=dict(sorted((name, clip) for clip, name in names.items())),
         sessions=tuple(tuple(tuple(names[clip] for clip in trial) for trial in session) for session in sessions),
-        least_right=max(0, design.obvious - 1),
+        least_right=design.obvious - (design.obvious >= FORGIVING),
         title=TITLE[design.kind],
         question=QUESTION[design.kind],
         consent=CONSENT if consent is None else consent,
