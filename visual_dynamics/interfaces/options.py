@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,19 @@ def busy(words: str) -> AbstractContextManager[object]:
 
     console = Console(stderr=True)
     return console.status(f"{words} ...") if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
+    """A progress bar on stderr that is told (done, total)."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(things, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def find_device(name: str) -> torch.device:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import OverwriteOption, counted
+from visual_dynamics.interfaces.options import OverwriteOption, counted, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
 
@@ -34,7 +33,7 @@ def lpc(
     from visual_dynamics.data.lpc_sheets import holds_sheets, write_sheets
 
     _check_out(out, overwrite, holds_sheets)
-    with _bar("characters") as progress:
+    with progress_bar("characters") as progress:
         made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
         written = write_sheets(out, made, layers)
     typer.echo(f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them")
@@ -50,7 +49,7 @@ def sprites(
     from visual_dynamics.data.sprites import holds_packed_characters, pack_characters, read_characters
 
     _check_out(out, overwrite, holds_packed_characters)
-    with _bar("files") as progress:
+    with progress_bar("files") as progress:
         characters = read_characters(published, progress=progress)
         pack_characters(characters, out)
     typer.echo(f"{counted(len(characters), 'character')} in {out}")
@@ -81,7 +80,7 @@ def videos(
 
     crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)
-    with _bar("clips") as progress:
+    with progress_bar("clips") as progress:
         summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress)
     for line in _told(summary, out):
         typer.echo(line)
@@ -110,16 +109,3 @@ def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) ->
     if not overwrite and folder.is_dir() and any(folder.iterdir()) and not is_own(folder):
         hint = "give --overwrite (to go on after an interruption, too), or another folder with --out"
         raise UserError(f"{folder} is not empty, and holds no earlier result: {hint}")
-
-
-@contextmanager
-def _bar(things: str) -> Iterator[Callable[[float, int], None]]:
-    """A progress bar on stderr that is told (done, total)."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(things, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
