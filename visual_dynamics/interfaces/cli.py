@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces import animate_command, prepare_command, reproduce_command, train_command
+from visual_dynamics.interfaces import (
+    animate_command,
+    prepare_command,
+    reproduce_command,
+    studio_command,
+    train_command,
+)
 from visual_dynamics.interfaces.options import (
     OUT,
     DeviceOption,
@@ -232,6 +238,7 @@ app.add_typer(prepare_command.app, name="prepare")
 app.command()(train_command.train)
 app.command()(reproduce_command.reproduce)
 app.command()(reproduce_command.report)
+app.command()(studio_command.studio)
 
 
 @app.command()
