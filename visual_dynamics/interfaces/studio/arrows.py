@@ -16,7 +16,8 @@ BLOCK, STEP = 12, 8  # pixels: side of a block, and from one to the next
 REACH = 7  # pixels that a thing may have moved
 CHANGE = 0.02  # mean difference of colours from which a block counts as changed
 SHORTEST = 0.8  # pixels; shorter arrows are none
-ALIKE = 0.9  # share of the length along one axis, from which that axis is named
+AXES = ("left–right", "rising", "up–down", "falling")  # from eighth to eighth of a turn
+GOOD_SHARE = 0.25  # of all arrows' length, from which an axis is named
 
 
 class Arrow(NamedTuple):
@@ -49,15 +50,11 @@ def arrows_between(before: Tensor, after: Tensor) -> list[Arrow]:
 
 
 def in_words(arrows: list[Arrow]) -> str:
-    """The axis of the motion, if there is one."""
-    if not arrows:
-        return "shape or colour"
-    xx, yy = sum(a.dx**2 for a in arrows), sum(a.dy**2 for a in arrows)
-    xy, total = 2 * sum(a.dx * a.dy for a in arrows), xx + yy
-    if xx >= ALIKE * total:
-        return "left and right"
-    if yy >= ALIKE * total:
-        return "up and down"
-    if abs(xy) >= ALIKE * total:
-        return "diagonal, falling" if xy > 0 else "diagonal, rising"
-    return "several ways"
+    """The axes along which things move, those with a good share of all motion, the largest first."""
+    lengths = dict.fromkeys(AXES, 0.0)
+    for arrow in arrows:
+        eighth = round(math.atan2(-arrow.dy, arrow.dx) / (math.pi / 4))  # 0 is to the right, 2 up
+        lengths[AXES[eighth % 4]] += math.hypot(arrow.dx, arrow.dy)
+    total = sum(lengths.values())
+    named = [axis for axis in sorted(AXES, key=lambda axis: -lengths[axis]) if lengths[axis] >= GOOD_SHARE * total]
+    return ", ".join(named) if total else "shape or colour"

@@ -21,6 +21,7 @@ from visual_dynamics.interfaces.studio.shelf import Seen, Shelf
 T = TypeVar("T")
 MAX_LATENT = 100_000  # numbers of a motion code
 LARGEST_SEED = 2**53 - 1  # that JavaScript counts exactly
+FIRST_MODEL, FIRST_SAMPLE = "shapes", "shapes-1"  # with which a page begins
 Z_BOUND = 100.0  # codes lie around 0 with deviation 1
 
 ImageId = Annotated[
@@ -60,7 +61,7 @@ class ImageAsk(Ask):
     """A request about one image, to one model."""
 
     image: ImageId
-    model: ModelName = "shapes"
+    model: ModelName = FIRST_MODEL
 
 
 class Shown(BaseModel):
@@ -85,6 +86,15 @@ class Studio:
         self.library = Library(settings.database)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
         self.line = Line(settings.limits.line_length, settings.limits.line_per_client)
+
+    def warm_up(self) -> None:
+        """Load the first model while people look at the page: what they ask for first comes at once."""
+
+        def work() -> None:
+            seen = self.shelf.seen(FIRST_MODEL, self.pictures.samples[FIRST_SAMPLE])
+            moved(seen, torch.zeros(1, seen.model.predictor.network.config.latent))
+
+        self.line.join("studio", "", work)
 
     async def compute(self, request: Request, work: Callable[[], T]) -> T:
         """Work for a request, in its turn."""
