@@ -13,7 +13,7 @@ from visual_dynamics.images import Pixels, shrink
 from visual_dynamics.interfaces.media import encode_png
 from visual_dynamics.interfaces.studio.refusals import Refused
 
-LOOK = 256  # pixels of the longer side of what a client is shown of a picture
+LOOK, SPRITE_LOOK = 256, 1024  # pixels of the longer side of what a client is shown of a picture
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Picture:
     @cached_property
     def url(self) -> str:
         """A look at it."""
-        return as_url(shrink(self.pixels, LOOK))
+        return as_url(shrink(self.pixels, LOOK if self.pixels.shape[-1] == 3 else SPRITE_LOOK))
 
 
 class Pictures:

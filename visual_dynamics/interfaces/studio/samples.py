@@ -29,9 +29,9 @@ class Figure:
 
 
 FIGURES = {
+    "figure-blue": Figure((244, 208, 176), (214, 170, 72), (66, 104, 190), (70, 74, 80)),
     "figure-red": Figure((236, 188, 150), (92, 58, 34), (196, 60, 52), (60, 66, 110)),
     "figure-green": Figure((172, 120, 84), (30, 28, 34), (70, 150, 90), (110, 84, 60)),
-    "figure-blue": Figure((244, 208, 176), (214, 170, 72), (66, 104, 190), (70, 74, 80)),
 }
 SHEET, SHEET_OF = "walk-sheet", "figure-red"
 

@@ -63,7 +63,8 @@ class Entry:
         card = self.path.with_suffix(".md")
         lines = card.read_text(encoding="utf-8").splitlines() if card.is_file() else []
         start = "| what it does |"
-        return next((line.removeprefix(start).strip(" |") for line in lines if line.startswith(start)), "")
+        words = next((line.removeprefix(start).strip(" |") for line in lines if line.startswith(start)), "")
+        return words[:1].upper() + words[1:]
 
     @cached_property
     def _header(self) -> tuple[dict[str, str], list[str]]:

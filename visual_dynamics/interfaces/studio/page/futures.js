@@ -28,7 +28,14 @@ export async function openFutures() {
 
 async function sample() {
   const key = `${picture().id} ${state.model.name}`;
-  const { input, futures: found } = await askAbout("/api/futures", wishes(), { purpose: "futures" });
+  find("#wall").ariaBusy = "true";
+  let answer;
+  try {
+    answer = await askAbout("/api/futures", wishes(), { purpose: "futures" });
+  } finally {
+    find("#wall").ariaBusy = "false";
+  }
+  const { input, futures: found } = answer;
   shownFor = `${picture().id} ${state.model.name}`;
   if (key.split(" ")[1] !== state.model.name) return;
   futures = found;

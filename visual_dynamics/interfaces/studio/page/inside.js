@@ -23,7 +23,7 @@ function scale({ side, maps, active, segments, kernels }) {
 async function relate() {
   const found = await askAbout("/api/relations", {}, { purpose: "relations" });
   relatedFor = `${picture().id} ${state.model.name}`;
-  find("#relations").replaceChildren(figure(graph(found), "Arrows: the line on which a part moves. Lines: parts that move together."), list(found));
+  find("#relations").replaceChildren(figure(graph(found), "Black: the line on which a part moves. White: parts that move together."), list(found));
 }
 
 function graph({ input, nodes, edges }) {

@@ -1,0 +1,74 @@
+"""The line of work: its order, its bounds, places, and clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+
+from visual_dynamics.interfaces.studio.line import Line, in_line
+from visual_dynamics.interfaces.studio.refusals import Refused
+
+
+@pytest.fixture
+def gate() -> threading.Event:
+    return threading.Event()
+
+
+def test_first_come_first_served_and_places_are_told(gate: threading.Event) -> None:
+    line, done = Line(length=10, per_client=10), list[int]()
+    jobs = [line.join("me", "first", gate.wait)]
+    jobs += [line.join("me", f"ticket {k}", lambda k=k: done.append(k)) for k in range(5)]  # type: ignore[misc]
+    assert [line.place("me", f"ticket {k}") for k in range(5)] == [1, 2, 3, 4, 5]
+    assert line.place("another", "ticket 1") is None
+    gate.set()
+    for job in jobs:
+        job.result.result(5)
+    assert done == [0, 1, 2, 3, 4] and [job.finished for job in jobs] == [1, 2, 3, 4, 5, 6]
+    line.close()
+
+
+def test_a_full_line_and_a_greedy_client_are_refused(gate: threading.Event) -> None:
+    line = Line(length=4, per_client=2)
+    line.join("one", "", gate.wait)
+    line.join("one", "", gate.wait)
+    with pytest.raises(Refused) as greedy:
+        line.join("one", "", gate.wait)
+    line.join("two", "", gate.wait)
+    line.join("three", "", gate.wait)
+    with pytest.raises(Refused) as full:
+        line.join("four", "", gate.wait)
+    assert (greedy.value.status_code, full.value.status_code) == (429, 503)
+    assert full.value.headers and int(full.value.headers["Retry-After"]) >= 1
+    gate.set()
+    line.close()
+
+
+def test_a_fault_reaches_who_waits_and_the_line_goes_on() -> None:
+    line = Line(length=4, per_client=4)
+    broken = line.join("me", "", lambda: 1 / 0)
+    assert isinstance(broken.result.exception(5), ZeroDivisionError)
+    assert line.join("me", "", lambda: 7).result.result(5) == 7
+    line.close()
+
+
+def test_a_client_that_goes_away_leaves_the_line(gate: threading.Event) -> None:
+    line, ran = Line(length=4, per_client=4), list[int]()
+    running = line.join("other", "", gate.wait)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "headers": [], "client": ("me", 1), "state": {}, "app": FastAPI()}
+    with pytest.raises(Refused):
+        asyncio.run(in_line(line, Request(scope, receive), lambda: ran.append(1)))
+    assert len(line) == 1
+    gate.set()
+    running.result.result(5)
+    line.join("me", "", lambda: None).result.result(5)
+    assert ran == []
+    line.close()
