@@ -24,13 +24,15 @@ GENEROUS = Limits(requests_per_second=10_000, burst=10_000)
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    return create_app(Settings(store=tmp_path_factory.mktemp("studio"), limits=GENEROUS))
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    found = create_app(Settings(store=tmp_path_factory.mktemp("studio"), limits=GENEROUS))
+    yield found
+    found.state.studio.line.close()
 
 
 @pytest.fixture(scope="session")
 def client(app: FastAPI) -> TestClient:
-    """Asks without a socket; the session's studio is never closed."""
+    """Asks without a socket."""
     return TestClient(app, base_url="http://localhost")
 
 
@@ -58,5 +60,5 @@ def address(app: FastAPI) -> Iterator[str]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def studio_settings(tmp_path: Path) -> Settings:
     return Settings(store=tmp_path / "store", limits=GENEROUS)

@@ -75,7 +75,12 @@ def _huge(draw: np.random.Generator) -> bytes:
 
 
 def _wrong_type(draw: np.random.Generator) -> bytes:
-    others = [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%PDF-1.7\n", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"MZ" + bytes(64)]
+    others = [
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        b"%PDF-1.7\n",
+        b"%!PS-Adobe-3.0 EPSF-3.0\n",
+        b"MZ" + bytes(64),
+    ]
     others += [b"PK\3\4" + bytes(64), b"II*\0" + bytes(64), b"P6 9999 9999 255\n", b"<html></html>"]
     return others[int(draw.integers(len(others)))]
 

@@ -22,7 +22,9 @@ def test_every_answer_keeps_the_browser_on_this_site(client: TestClient) -> None
         assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8200", "", "localhost.evil.example", "[", "192.168.1.5"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8200", "", "localhost.evil.example", "[", "192.168.1.5"]
+)
 def test_other_names_are_refused(client: TestClient, host: str) -> None:
     answer = client.get("/api/models", headers={"host": host})
     assert answer.status_code == 400 and answer.json()["error"]
@@ -40,8 +42,8 @@ def test_pages_of_other_sites_cannot_ask(client: TestClient) -> None:
     assert client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200
 
 
-def test_an_open_studio_asks_for_its_token(settings: Settings) -> None:
-    app = create_app(replace(settings, host="0.0.0.0", token=TOKEN))
+def test_an_open_studio_asks_for_its_token(studio_settings: Settings) -> None:
+    app = create_app(replace(studio_settings, host="0.0.0.0", token=TOKEN))
     client = TestClient(app, base_url="http://192.168.1.5", follow_redirects=False)
     for path in ("/", "/api/models", "/?token=wrong", "/page/main.js"):
         answer = client.get(path)
@@ -66,8 +68,8 @@ def test_rates_are_bounded_for_each_client() -> None:
     assert rates.wait("another") == 0
 
 
-def test_too_fast_is_told(settings: Settings) -> None:
-    app = create_app(replace(settings, limits=Limits(requests_per_second=0.01, burst=2)))
+def test_too_fast_is_told(studio_settings: Settings) -> None:
+    app = create_app(replace(studio_settings, limits=Limits(requests_per_second=0.01, burst=2)))
     client = TestClient(app, base_url="http://localhost")
     answers = [client.get("/api/line") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]

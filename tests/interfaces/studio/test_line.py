@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 
-from visual_dynamics.interfaces.studio.line import Line, in_line
+from visual_dynamics.interfaces.studio.line import CLIENT_GONE, Line, in_line
 from visual_dynamics.interfaces.studio.refusals import Refused
 
 
@@ -64,9 +64,9 @@ def test_a_client_that_goes_away_leaves_the_line(gate: threading.Event) -> None:
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "headers": [], "client": ("me", 1), "state": {}, "app": FastAPI()}
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as gone:
         asyncio.run(in_line(line, Request(scope, receive), lambda: ran.append(1)))
-    assert len(line) == 1
+    assert gone.value.status_code == CLIENT_GONE and len(line) == 1
     gate.set()
     running.result.result(5)
     line.join("me", "", lambda: None).result.result(5)

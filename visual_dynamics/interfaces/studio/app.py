@@ -48,6 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        studio.line.open()
         studio.warm_up()
         yield
         studio.line.close()

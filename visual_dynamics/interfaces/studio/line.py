@@ -17,6 +17,7 @@ from visual_dynamics.interfaces.studio.refusals import Refused
 
 T = TypeVar("T")
 RETRY_AFTER = 2  # seconds until a client should ask again
+CLOSING = 5.0  # seconds that a closing studio waits for the work at hand
 CLIENT_GONE = 499  # nobody reads this answer
 
 
@@ -40,14 +41,23 @@ class Line:
         self._jobs: OrderedDict[int, Job] = OrderedDict()  # waiting and running; the first is running or next
         self._changed = threading.Condition()
         self._arrivals, self._completions = itertools.count(1), itertools.count(1)
-        self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="studio-line", daemon=True)
-        self._thread.start()
+        self._closed = True
+        self.open()
+
+    def open(self) -> None:
+        """Begin to work, or begin again."""
+        with self._changed:
+            if self._closed:
+                self._closed = False
+                self._thread = threading.Thread(target=self._serve, name="studio-line", daemon=True)
+                self._thread.start()
 
     def join(self, client: str, ticket: str, work: Callable[[], Any]) -> Job:
         """Put work at the end of the line, or refuse it where that is full."""
         with self._changed:
-            if self._closed or len(self._jobs) >= self.length:
+            if self._closed:
+                raise Refused(503, "the studio is closing", RETRY_AFTER)
+            if len(self._jobs) >= self.length:
                 raise Refused(503, f"the line is full: {len(self._jobs)} pieces of work wait", RETRY_AFTER)
             if sum(job.client == client for job in self._jobs.values()) >= self.per_client:
                 raise Refused(429, f"{self.per_client} pieces of your work wait already", RETRY_AFTER)
@@ -74,12 +84,14 @@ class Line:
         return len(self._jobs)
 
     def close(self) -> None:
-        """Send everybody home."""
+        """Send everybody home; the work at hand is finished if that is soon."""
         with self._changed:
             self._closed = True
-            for job in self._jobs.values():
-                job.result.cancel()
+            for job in list(self._jobs.values()):
+                if job.result.cancel():
+                    del self._jobs[job.number]
             self._changed.notify()
+        self._thread.join(CLOSING)
 
     def _serve(self) -> None:
         while True:

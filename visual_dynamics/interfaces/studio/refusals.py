@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -68,7 +68,7 @@ def tell_errors_as_json(app: FastAPI) -> None:
 
 def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    plain = HTTPStatus(error.status_code).phrase
+    plain = responses.get(error.status_code, "")
     sentence = SENTENCES.get(error.status_code, plain) if error.detail in (plain, "") else error.detail
     return problem(error.status_code, sentence, error.headers)
 
