@@ -87,6 +87,7 @@ export function edit(z) {
 }
 
 function refresh() {
+  if (!state.z) return;
   moveSliders();
   attempt(preview);
 }
@@ -148,7 +149,7 @@ find("#import").onchange = (event) => {
   event.target.value = "";
 };
 find("#reset").onclick = () => {
-  state.z.fill(0);
+  state.z?.fill(0);
   refresh();
 };
 find("#shuffle").onclick = () => attempt(async () => {
@@ -157,4 +158,4 @@ find("#shuffle").onclick = () => attempt(async () => {
   state.z = futures[0].z;
   refresh();
 });
-find("#go-on").onclick = () => attempt(() => goOn([...state.z]));
+find("#go-on").onclick = () => attempt(async () => state.z && goOn([...state.z]));
