@@ -123,11 +123,11 @@ def codes_for(seen: Seen, codes: list[list[float]]) -> Tensor:
     return torch.tensor(codes, dtype=torch.float32)
 
 
-def moved(seen: Seen, codes: Tensor) -> list[str]:
-    """The image moved by each code (n, latent), as data URLs; sprites keep their alpha."""
+def moved(seen: Seen, codes: Tensor, fast: bool = False) -> list[str]:
+    """The image moved by each code (n, latent), as data URLs; sprites keep their alpha. `fast`: a single code."""
     predictor = seen.model.predictor
     predictor.set_image(seen.encoded)
-    frames = seen.model.finish(predictor.decode(codes), seen.box)
+    frames = seen.model.finish(predictor.preview(codes) if fast else predictor.decode(codes), seen.box)
     return [as_url(frame) for frame in seen.model.with_alpha(frames, seen.pixels)]
 
 

@@ -151,7 +151,11 @@ async def dimensions(request: Request, ask: ImageAsk, studio: Here) -> Dimension
 @router.post("/decode")
 async def decode(request: Request, ask: DecodeAsk, studio: Here) -> Decoded:
     """The image moved by given motion codes. The image is encoded once, so that a slider is followed live."""
-    return await studio.about_image(request, ask, lambda seen: Decoded(urls=moved(seen, codes_for(seen, ask.codes))))
+
+    def work(seen: Seen) -> Decoded:
+        return Decoded(urls=moved(seen, codes_for(seen, ask.codes), fast=len(ask.codes) == 1))
+
+    return await studio.about_image(request, ask, work)
 
 
 @router.get("/motions")
