@@ -68,6 +68,7 @@ def studio(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
+            listening.listen(128)  # whoever follows the link at once waits until the server begins
         except OSError as error:
             raise UserError(f"cannot serve on {host} port {port}: {error.strerror or error}") from error
         shown = f"[{host}]" if ":" in host else host

@@ -46,11 +46,12 @@ def test_the_library_survives_a_restart(tmp_path: Path) -> None:
 
 def test_it_serves_its_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "visual_dynamics", "studio", "--port", "0", "--store", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        address = process.stdout.readline().split()[4]
-        with urllib.request.urlopen(address) as answer:
-            assert b"Visual Dynamics" in answer.read()
-        process.terminate()
-        process.wait(20)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().split()[4]
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert b"Visual Dynamics" in answer.read()
+        finally:
+            process.terminate()
     assert (tmp_path / "studio.sqlite").exists()
