@@ -16,7 +16,7 @@ BLOCK, STEP = 12, 8  # pixels: side of a block, and from one to the next
 REACH = 7  # pixels that a thing may have moved
 CHANGE = 0.02  # mean difference of colours from which a block counts as changed
 SHORTEST = 0.8  # pixels; shorter arrows are none
-AXES = ("left–right", "rising", "up–down", "falling")  # from eighth to eighth of a turn
+AXES = ("left–right", "diagonal ↗", "up–down", "diagonal ↘")  # from eighth to eighth of a turn
 GOOD_SHARE = 0.25  # of all arrows' length, from which an axis is named
 
 
