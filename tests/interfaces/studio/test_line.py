@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 
+from tests.interfaces.studio.conftest import GENEROUS, served
+from visual_dynamics.interfaces.studio.app import create_app
 from visual_dynamics.interfaces.studio.line import CLIENT_GONE, Line, in_line
 from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.studio.settings import Settings
 
 
 @pytest.fixture
@@ -72,3 +78,21 @@ def test_a_client_that_goes_away_leaves_the_line(gate: threading.Event) -> None:
     line.join("me", "", lambda: None).result.result(5)
     assert ran == []
     line.close()
+
+
+def test_many_clients_at_once_are_served_in_order_or_told_to_wait(studio_settings: Settings) -> None:
+    app = create_app(replace(studio_settings, limits=replace(GENEROUS, line_length=6, line_per_client=6)))
+
+    async def ask(address: str) -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+            body = {"image": "shapes-1", "codes": [[0.0] * 8]}
+            return await asyncio.gather(*(client.post("/api/decode", json=body) for _ in range(30)))
+
+    with served(app) as address:
+        answers = asyncio.run(ask(address))
+    app.state.studio.line.close()
+    statuses = Counter(answer.status_code for answer in answers)
+    assert set(statuses) <= {200, 429, 503} and statuses[200] >= 6 and statuses[429] + statuses[503] > 0
+    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code != 200)
+    line = sorted(tuple(map(int, answer.headers["x-line"].split())) for answer in answers if answer.status_code == 200)
+    assert [completion for _, completion in line] == sorted(completion for _, completion in line)

@@ -99,7 +99,7 @@ class Guards:
         if not _same_site(headers):
             return problem(403, "the request comes from a page of another site")
         token = self.settings.token
-        if token and not path.startswith(OPEN_TO_ALL or "\0"):
+        if token and not path.startswith(OPEN_TO_ALL):
             asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
             if scope["method"] == "GET" and _equal(asked.get("token", ""), token):
                 return _welcome(path, asked, token)

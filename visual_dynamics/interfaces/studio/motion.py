@@ -241,7 +241,7 @@ def _dimensions(seen: Seen) -> Dimensions:
         raise UserError("no dimension of z carries motion in this model")
     codes = torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
     model.predictor.set_image(seen.encoded)
-    frames = model.predictor.decode(codes)  # (2 * dimensions, 3, S, S)
+    frames = model.predictor.decode(codes).cpu()  # (2 * dimensions, 3, S, S)
     urls = [as_url(picture) for picture in model.with_alpha(model.finish(frames, seen.box), seen.pixels)]
     found = []
     for place, dimension in enumerate(chosen):

@@ -40,6 +40,7 @@ async function sample() {
   if (key.split(" ")[1] !== state.model.name) return;
   futures = found;
   find("#wall").replaceChildren(...found.map((future) => tile(input, future)));
+  announce();
 }
 
 async function more() {
@@ -47,6 +48,11 @@ async function more() {
   const { input, futures: found } = await askAbout("/api/futures", wanted, { purpose: "futures" });
   futures.push(...found);
   find("#wall").append(...found.map((future) => tile(input, future)));
+  announce();
+}
+
+function announce() {
+  find("#status").textContent = `${futures.length} futures of the picture`;
 }
 
 function tile(input, future) {
