@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, TypeVar
 
 import torch
@@ -123,11 +124,27 @@ def codes_for(seen: Seen, codes: list[list[float]]) -> Tensor:
     return torch.tensor(codes, dtype=torch.float32)
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For work so short that threads gain nothing, and on a busy machine wait long for each other."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
+
+
 def moved(seen: Seen, codes: Tensor, fast: bool = False) -> list[str]:
     """The image moved by each code (n, latent), as data URLs; sprites keep their alpha. `fast`: a single code."""
     predictor = seen.model.predictor
     predictor.set_image(seen.encoded)
-    frames = seen.model.finish(predictor.preview(codes) if fast else predictor.decode(codes), seen.box)
+    if fast:
+        with _one_thread():
+            decoded = predictor.preview(codes)
+    else:
+        decoded = predictor.decode(codes)
+    frames = seen.model.finish(decoded, seen.box)
     return [as_url(frame) for frame in seen.model.with_alpha(frames, seen.pixels)]
 
 
