@@ -97,7 +97,7 @@ class Model:
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         frame, box = self.prepare(image)
         parts = [
-            self._finish(futures(self.predictor, frame, latents, min(PART, n - first), seed, first), box)
+            self.finish(futures(self.predictor, frame, latents, min(PART, n - first), seed, first), box)
             for first in range(0, n, PART)
         ]
         return np.concatenate(parts)
@@ -119,7 +119,7 @@ class Model:
         frame, box = self.prepare(image)
         moved = apply_motion(self.predictor, frame, torch.tensor(mean))
         large = self._full_size(image, 1) if full_size else None
-        return large.future(moved) if large else self._finish(moved[None], box)[0]
+        return large.future(moved) if large else self.finish(moved[None], box)[0]
 
     def extrapolate(
         self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
@@ -135,7 +135,7 @@ class Model:
         motion = latents.draw(sample_seeds(seed, 1))[0]
         sprite = self._sprite(image)
         between = None if sprite is None else partial(_in_colors_of, sprite)
-        return self._finish(extrapolate(self.predictor, frame, motion, steps, between), box)
+        return self.finish(extrapolate(self.predictor, frame, motion, steps, between), box)
 
     def full_size_futures(
         self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None
@@ -172,7 +172,7 @@ class Model:
         frame, box = self.prepare(image)
         moved = traverse(self.predictor, frame, torch.cat([path(used, dimension, values) for dimension in chosen]))
         return [
-            Strip(dimension, float(used.nats[dimension]), values.tolist(), self._finish(frames, box))
+            Strip(dimension, float(used.nats[dimension]), values.tolist(), self.finish(frames, box))
             for dimension, frames in zip(chosen, moved.split(len(values)), strict=True)
         ]
 
@@ -207,7 +207,7 @@ class Model:
         if full_size:
             return read_image(image, self._background)
         frame, box = self.prepare(image)
-        return self._finish(frame[None], box)[0]
+        return self.finish(frame[None], box)[0]
 
     def with_alpha(self, frames: Frames, image: ImageSource) -> Frames:
         """Frames (n, H, W, 3) that follow an image: of a sprite with alpha as sprites in its colours, (n, H, W, 4)."""
@@ -220,6 +220,11 @@ class Model:
         fit = pad_to_square if self._as_it_is(pixels) else fit_to_square
         square, box = fit(pixels, self.size)
         return torch.from_numpy(square).permute(2, 0, 1).float() / 255, box
+
+    def finish(self, frames: Tensor, box: Box) -> Frames:
+        """Frames of the network, floats (n, 3, S, S), as pictures, uint8 (n, H, W, 3): the other way of `prepare`."""
+        pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
+        return crop_from_square(pixels, box)
 
     def keeps_size(self, image: ImageSource) -> bool:
         """Whether results have the size of the image anyway: a sprite that the model takes as it is."""
@@ -255,10 +260,6 @@ class Model:
     def _background(self) -> tuple[int, int, int]:
         grey = round(255 * self.predictor.network.config.background)
         return grey, grey, grey
-
-    def _finish(self, frames: Tensor, box: Box) -> Frames:
-        pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-        return crop_from_square(pixels, box)
 
 
 def load(name: str | Path, device: str = "cpu") -> Model:

@@ -52,7 +52,7 @@ def read_image(source: ImageSource, background: Color = WHITE) -> Pixels:
     if isinstance(source, np.ndarray):
         return _from_array(source, background)
     if isinstance(source, Image.Image):
-        with _one_line_errors("the picture"):
+        with one_line_errors("the picture"):
             return _to_rgb(source, background)
     if not isinstance(source, str | os.PathLike):
         raise UserError(f"cannot read a {type(source).__name__}: give a path, a Pillow image or a uint8 array")
@@ -63,7 +63,7 @@ def read_image(source: ImageSource, background: Color = WHITE) -> Pixels:
 
 def decode_image(stream: BinaryIO, name: str, background: Color = WHITE) -> Pixels:
     """`read_image` for bytes that are not in a file of their own (an upload); `name` stands in the error message."""
-    with _one_line_errors(name):
+    with one_line_errors(name):
         Image.init()
         formats = [name for name in FORMATS if name in Image.OPEN]  # a Pillow build may lack some
         with Image.open(stream, formats=formats) as image:  # reads the header only
@@ -147,7 +147,7 @@ def _from_array(array: npt.NDArray[Any], background: Color) -> Pixels:
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in (1, 3, 4):
         expected = "uint8 of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
         raise UserError(f"cannot read the array: it is {array.dtype} of shape {array.shape}, not {expected}")
-    with _one_line_errors("the array"):
+    with one_line_errors("the array"):
         _check_size(array.shape[1], array.shape[0])
         image = Image.fromarray(array[..., 0] if array.ndim == 3 and channels == 1 else array)
         return _to_rgb(image, background)
@@ -158,7 +158,7 @@ def _to_rgb(image: Image.Image, background: Color) -> Pixels:
     image.load()
     _check_size(image.width, image.height)
     sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
-    image = _upright(image)
+    image = upright(image)
     if image.mode.startswith("I") or image.mode == "F":
         return _from_numbers(image, background, sixteen_bits)
     if image.has_transparency_data:
@@ -170,7 +170,7 @@ def _to_rgb(image: Image.Image, background: Color) -> Pixels:
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def upright(image: Image.Image) -> Image.Image:
     """The picture turned as its EXIF orientation asks; itself, not a copy, where there is nothing to turn."""
     try:
         turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
@@ -236,7 +236,7 @@ def _open_file(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def _one_line_errors(name: str) -> Iterator[None]:
+def one_line_errors(name: str) -> Iterator[None]:
     """Decoders fail in many ways, and warn; people get one line."""
     try:
         with _warnings_lock, warnings.catch_warnings():

@@ -34,6 +34,17 @@ def test_sample_k_is_the_same_for_every_batch_size(tiny_network: VisualDynamics)
         assert torch.equal((results[0] * 255).round(), (other * 255).round())
 
 
+def test_an_encoded_image_can_be_set_again_and_a_preview_is_the_same_picture(tiny_network: VisualDynamics) -> None:
+    predictor, z = Predictor(tiny_network), seeded(1, 200)
+    kept = predictor.encode_image(torch.rand(3, 16, 16))
+    predictor.set_image(kept)
+    expected = predictor.decode(z)
+    predictor.set_image(torch.rand(3, 16, 16))
+    predictor.set_image(kept)
+    assert torch.equal(predictor.decode(z), expected)
+    torch.testing.assert_close(predictor.preview(z), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_always_evaluation_mode(tiny_network: VisualDynamics) -> None:
     tiny_network.train()
     before = {name: value.clone() for name, value in tiny_network.state_dict().items()}

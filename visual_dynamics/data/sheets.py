@@ -81,19 +81,24 @@ def read_grid(path: str | Path, cell: tuple[int, int], rows_are_animations: bool
     """
     path = Path(path)
     width, height = cell
+    pictures, durations = _read_frames(path)
+    if len(pictures) == 1:
+        return cut_grid(pictures[0], cell, rows_are_animations, str(path))
+    if pictures.shape[1:3] != (height, width):
+        frames_told = f"{len(pictures)} frames of {_size(pictures[0])}"
+        raise UserError(f"cannot cut {path} into cells: it is an animation, {frames_told}, which needs no cells")
+    return Sheet(pictures, durations)
+
+
+def cut_grid(picture: Pixels, cell: tuple[int, int], rows_are_animations: bool = False, name: str = "sheet") -> Sheet:
+    """`read_grid` for a picture (H, W, 4) that is in memory; `name` stands in error messages."""
+    width, height = cell
     if min(cell) < 1:
         raise UserError(f"cells are at least 1 x 1 pixels, not {width} x {height}")
-    pictures, durations = _read_frames(path)
-    picture = pictures[0]
-    if len(pictures) > 1:
-        if picture.shape[:2] != (height, width):
-            frames_told = f"{len(pictures)} frames of {_size(picture)}"
-            raise UserError(f"cannot cut {path} into cells: it is an animation, {frames_told}, which needs no cells")
-        return Sheet(pictures, durations)
     rows, rest_below = divmod(picture.shape[0], height)
     columns, rest_right = divmod(picture.shape[1], width)
     if rest_below or rest_right:
-        raise UserError(f"cannot cut {path} into cells: {_size(picture)} are no multiple of {width} x {height}")
+        raise UserError(f"cannot cut {name} into cells: {_size(picture)} are no multiple of {width} x {height}")
     cells = picture.reshape(rows, height, columns, width, 4).swapaxes(1, 2)  # (rows, columns, height, width, 4)
     frames: list[Pixels] = []
     tags = []
@@ -104,7 +109,7 @@ def read_grid(path: str | Path, cell: tuple[int, int], rows_are_animations: bool
             frames.extend(row[: shown[-1] + 1])
             tags.append(Tag(f"row {number}", first, len(frames) - 1))
     if not frames:
-        raise UserError(f"{path} holds no frames: it is fully transparent")
+        raise UserError(f"{name} holds no frames: it is fully transparent")
     return Sheet(np.stack(frames), _usual_durations(len(frames)), tuple(tags) if rows_are_animations else ())
 
 

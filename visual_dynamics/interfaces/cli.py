@@ -15,6 +15,7 @@ from visual_dynamics.interfaces import (
     prepare_command,
     reproduce_command,
     study_command,
+    studio_command,
     train_command,
 )
 from visual_dynamics.interfaces.options import (
@@ -239,6 +240,7 @@ app.command()(train_command.train)
 app.command()(reproduce_command.reproduce)
 app.command()(reproduce_command.report)
 app.add_typer(study_command.app, name="study")
+app.command()(studio_command.studio)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,13 @@ from visual_dynamics.sampling.spectral import SpectralDecoder
 
 # Samples that the CPU decodes together. From 4 on a sample takes the same time; one alone takes that of a block.
 BLOCK = 4
+
+
+class EncodedImage(NamedTuple):
+    """A frame and its segments: all that decoding needs of an image, some 0.7 MB of the paper's network."""
+
+    frame: Tensor  # (3, S, S)
+    features: Features
 
 
 class Predictor:
@@ -31,21 +39,24 @@ class Predictor:
         self.network = network.to(device).eval()
         self.device = torch.device(device)
         self.batch_size = batch_size
-        self._frame: Tensor | None = None
-        self._features: Features = ()
+        self._image: EncodedImage | None = None
         self._spectral: SpectralDecoder | None = None
 
     @property
     def size(self) -> int:
         return self.network.config.size
 
+    def set_image(self, image: Tensor | EncodedImage) -> None:
+        """The image that the following calls of `decode` move: a frame (3, S, S), or one that was encoded before."""
+        self._image = image if isinstance(image, EncodedImage) else self.encode_image(image)
+
     @torch.inference_mode()
-    def set_image(self, frame: Tensor) -> None:
-        """Encode the frame (3, S, S) that the following calls of `decode` move."""
+    def encode_image(self, frame: Tensor) -> EncodedImage:
+        """Find the segments of a frame (3, S, S), to keep them for later."""
         if frame.shape != (3, self.size, self.size):
             raise ValueError(f"the predictor needs a frame (3, {self.size}, {self.size}), not {tuple(frame.shape)}")
-        self._frame = frame.to(self.device, torch.float32)
-        self._features = self.network.encode_image(self._frame[None])
+        frame = frame.to(self.device, torch.float32)
+        return EncodedImage(frame, self.network.encode_image(frame[None]))
 
     def decode(self, z: Tensor) -> Tensor:
         """The next frames that motion codes (n, latent) give: J = I + v, floats in [0, 1], (n, 3, S, S)."""
@@ -54,21 +65,34 @@ class Predictor:
     @torch.inference_mode()
     def decode_batches(self, z: Tensor) -> Iterator[Tensor]:
         """`decode`, a batch at a time, for results that are too many to hold."""
-        if self._frame is None:
+        if self._image is None:
             raise RuntimeError("set_image comes before decode")
+        frame, features = self._image
         for part in z.to(self.device).split(self.batch_size):
-            differences = self._in_blocks(part) if self.device.type == "cpu" else self._at_once(part)
-            yield (self._frame + differences).clamp(0, 1)
+            differences = (
+                self._in_blocks(features, part) if self.device.type == "cpu" else self._at_once(features, part)
+            )
+            yield (frame + differences).clamp(0, 1)
 
-    def _at_once(self, z: Tensor) -> Tensor:
-        return self.network.decode(self._features, self.network.kernel_decoder(z))
+    @torch.inference_mode()
+    def preview(self, z: Tensor) -> Tensor:
+        """`decode` of one code (1, latent), on the CPU four times as fast, for a slider; its last bits may differ."""
+        if self._image is None or len(z) != 1:
+            raise ValueError("a preview has an image, and one code")
+        frame, features = self._image
+        if self.device.type != "cpu":
+            return self.decode(z)
+        return (frame + self._in_blocks(features, z, block=1)).clamp(0, 1)
 
-    def _in_blocks(self, z: Tensor) -> Tensor:
+    def _at_once(self, features: Features, z: Tensor) -> Tensor:
+        return self.network.decode(features, self.network.kernel_decoder(z))
+
+    def _in_blocks(self, features: Features, z: Tensor, block: int = BLOCK) -> Tensor:
         self._spectral = self._spectral or SpectralDecoder(self.network)
-        padded = F.pad(z, (0, 0, 0, -len(z) % BLOCK))
+        padded = F.pad(z, (0, 0, 0, -len(z) % block))
         # Libraries may choose their order of summation by shape and by alignment: every block has memory of its own.
-        kernels = (self.network.kernel_decoder(block.clone()) for block in padded.split(BLOCK))
-        return torch.cat([self._spectral.decode(self._features, each) for each in kernels])[: len(z)]
+        kernels = (self.network.kernel_decoder(part.clone()) for part in padded.split(block))
+        return torch.cat([self._spectral.decode(features, each) for each in kernels])[: len(z)]
 
     @torch.inference_mode()
     def encode(self, frame: Tensor, next_frame: Tensor) -> Posterior:

@@ -1,0 +1,190 @@
+"""The API: what each route gives, and that every mistake is told as JSON."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi import FastAPI
+from PIL import Image
+from starlette.testclient import TestClient
+
+from visual_dynamics.api import Model
+
+FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
+
+
+def pixels(url: str) -> np.ndarray:
+    head, _, data = url.partition(",")
+    assert head == "data:image/png;base64"
+    return np.array(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+def post(client: TestClient, path: str, body: dict[str, Any], status: int = 200) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def model(app: FastAPI, client: TestClient) -> Model:
+    post(client, "/api/futures", {"image": "shapes-1", "count": 1})
+    model: Model = app.state.studio.shelf.model("shapes")
+    return model
+
+
+@pytest.fixture(scope="module")
+def futures(client: TestClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = post(client, "/api/futures", {"image": "shapes-1", "count": 4, "seed": 3})["futures"]
+    return found
+
+
+def test_models_and_samples(client: TestClient) -> None:
+    models = {model["name"]: model for model in client.get("/api/models").json()}
+    samples = {sample["id"] for sample in client.get("/api/samples").json()}
+    assert models["shapes"]["latent"] == 8 and not models["shapes"]["sprites"] and models["sprites"]["sprites"]
+    assert models["shapes"]["about"].startswith("From one")
+    assert all(set(model["samples"]) <= samples for model in models.values())
+
+
+def test_futures_are_those_of_the_python_api(
+    app: FastAPI, client: TestClient, model: Model, futures: list[dict[str, Any]]
+) -> None:
+    image = app.state.studio.pictures.find("shapes-1").pixels
+    expected = model.sample(image, 4, seed=3)
+    assert all((pixels(future["url"]) == frame).all() for future, frame in zip(futures, expected, strict=True))
+    later = post(client, "/api/futures", {"image": "shapes-1", "count": 2, "seed": 3, "first": 2})["futures"]
+    assert later == futures[2:]
+
+
+def test_strength_and_source_change_futures(client: TestClient, futures: list[dict[str, Any]]) -> None:
+    weak = post(client, "/api/futures", {"image": "shapes-1", "count": 1, "seed": 3, "strength": 0.5})["futures"][0]
+    assert weak["z"] == pytest.approx([value / 2 for value in futures[0]["z"]])
+    prior = post(client, "/api/futures", {"image": "shapes-1", "count": 1, "seed": 3, "source": "prior"})["futures"][0]
+    assert prior["z"] != futures[0]["z"]
+
+
+def test_going_on_gives_the_future_as_an_image(client: TestClient, futures: list[dict[str, Any]]) -> None:
+    step = post(client, "/api/continue", {"image": "shapes-1", "z": futures[1]["z"]}, 201)
+    assert (pixels(step["url"]) == pixels(futures[1]["url"])).all()
+    assert len(post(client, "/api/futures", {"image": step["id"], "count": 2})["futures"]) == 2
+
+
+def test_an_upload_with_alpha_keeps_it(client: TestClient) -> None:
+    sprite = np.zeros((20, 16, 4), np.uint8)
+    sprite[4:16, 4:12] = (200, 40, 30, 255)
+    buffer = io.BytesIO()
+    Image.fromarray(sprite).save(buffer, "PNG")
+    answer = client.post("/api/images", content=buffer.getvalue())
+    assert answer.status_code == 201 and (answer.json()["width"], answer.json()["height"]) == (16, 20)
+    moved = post(client, "/api/futures", {"image": answer.json()["id"], "model": "sprites", "count": 1})
+    assert pixels(moved["futures"][0]["url"]).shape == (20, 16, 4)
+
+
+def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
+    found = post(client, "/api/dimensions", {"image": "shapes-1"})
+    assert found["latent"] == 8 and 3 <= len(found["dimensions"]) <= 8
+    nats = [each["nats"] for each in found["dimensions"]]
+    assert nats == sorted(nats, reverse=True)
+    first = found["dimensions"][0]
+    assert first["arrows"] and first["words"] and (pixels(first["low"]) != pixels(first["high"])).any()
+
+
+def test_the_library_keeps_applies_and_exchanges_motions(client: TestClient, futures: list[dict[str, Any]]) -> None:
+    z = futures[0]["z"]
+    kept = post(client, "/api/motions", {"name": "jump", "z": z, "origin": "future"}, 201)
+    assert post(client, "/api/motions", {"name": "jump", "z": z}, 409)["error"]
+    pair = post(client, "/api/motions/pair", {"name": "read", "before": "shapes-1", "after": "shapes-1-next"}, 201)
+    assert [motion["name"] for motion in client.get("/api/motions?model=shapes").json()] == ["jump", "read"]
+    applied = post(client, f"/api/motions/{kept['id']}/apply", {"image": "shapes-1"})
+    assert (pixels(applied["url"]) == pixels(futures[0]["url"])).all()
+    answer = client.get(f"/api/motions/{pair['id']}/file")
+    assert "attachment" in answer.headers["content-disposition"]
+    file = answer.json()
+    for motion in (kept, pair):
+        assert client.delete(f"/api/motions/{motion['id']}").status_code == 204
+    again = post(client, "/api/motions/import", file, 201)
+    assert again["z"] == pair["z"] and again["origin"] == "file"
+    assert "does not have" in post(client, "/api/motions/import", file | {"digest": "0" * 64}, 409)["error"]
+    assert "numbers" in post(client, "/api/motions/import", file | {"name": "short", "z": [1.0]}, 422)["error"]
+    client.delete(f"/api/motions/{again['id']}")
+    assert client.get("/api/motions").json() == []
+
+
+def test_transfer_is_the_analogy_of_the_python_api(app: FastAPI, client: TestClient, model: Model) -> None:
+    found = post(client, "/api/transfer", {"before": "shapes-1", "after": "shapes-1-next", "target": "shapes-2"})
+    before, after, target = (app.state.studio.pictures.find(f"shapes-{name}").pixels for name in ("1", "1-next", "2"))
+    assert (pixels(found["result"]) == model.apply(target, model.encode(before, after))).all()
+
+
+def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
+    samples = {sample["id"]: pixels(sample["url"]) for sample in client.get("/api/samples").json()}
+    buffer = io.BytesIO()
+    Image.fromarray(samples["walk-sheet"][:, :180]).save(buffer, "PNG")
+    reference = client.post("/api/images", content=buffer.getvalue()).json()["id"]
+    ask = {"reference": reference, "target": "figure-green", "cell_width": 60, "cell_height": 60, "guided": False}
+    found = post(client, "/api/animate", ask)
+    assert len(found["frames"]) == len(found["reference"]) == 3
+    assert (pixels(found["frames"][0]) == samples["figure-green"]).all()
+    assert {file["name"] for file in found["files"]} >= {"sheet.png", "sheet.json", "animation.gif"}
+    assert "not for sprites" in post(client, "/api/animate", ask | {"model": "shapes"}, 422)["error"]
+
+
+def test_inside_and_relations(client: TestClient) -> None:
+    found = post(client, "/api/inside", {"image": "shapes-1", "z": [0] * 8})
+    assert [scale["side"] for scale in found["scales"]] == [64, 32, 16, 8]
+    assert all(scale["kernels"] for scale in found["scales"])
+    graph = post(client, "/api/relations", {"image": "shapes-1"})
+    assert len(graph["nodes"]) == 3 and len(graph["edges"]) == 1  # the circle and the triangle
+
+
+@pytest.mark.parametrize("form", ["gif", "webp", "apng", "mp4", "sheet", "zip"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_files_can_be_read_back(client: TestClient, futures: list[dict[str, Any]], form: str, count: int) -> None:
+    codes = [future["z"] for future in futures[:count]]
+    answer = client.post("/api/export", json={"image": "shapes-1", "codes": codes, "form": form, "scale": 2})
+    assert answer.status_code == 200 and "attachment" in answer.headers["content-disposition"]
+    if form == "zip":
+        names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+        assert names == ["input.png", *(f"frame_{number:02d}.png" for number in range(1, count + 1)), "about.json"]
+    elif form == "mp4":
+        import av
+
+        with av.open(io.BytesIO(answer.content)) as container:
+            assert sum(1 for _ in container.decode(video=0)) == 2
+    else:
+        image = Image.open(io.BytesIO(answer.content))
+        assert image.format == FORMS[form] and getattr(image, "n_frames", 1) == (1 if form == "sheet" else 2)
+
+
+def test_a_path_becomes_a_clip(client: TestClient) -> None:
+    answer = client.post("/api/export/path", json={"images": ["shapes-1", "shapes-1-next", "shapes-2"], "form": "gif"})
+    assert Image.open(io.BytesIO(answer.content)).n_frames == 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/nothing", None, 404),
+        ("GET", "/page/../app.py", None, 404),
+        ("PUT", "/api/models", None, 405),
+        ("POST", "/api/futures", {"image": "../../etc/passwd"}, 422),
+        ("POST", "/api/futures", {"image": "unknown"}, 404),
+        ("POST", "/api/futures", {"image": "shapes-1", "model": "/etc/passwd"}, 404),
+        ("POST", "/api/futures", {"image": "shapes-1", "count": 1000}, 422),
+        ("POST", "/api/futures", {"image": "shapes-1", "colour": "red"}, 422),
+        ("POST", "/api/decode", {"image": "shapes-1", "codes": [[1, 2]]}, 422),
+        ("POST", "/api/decode", {"image": "shapes-1", "codes": [[1e9] * 8]}, 422),
+        ("POST", "/api/motions", {"name": "\n", "z": [0] * 8}, 422),
+        ("POST", "/api/motions/999/apply", {"image": "shapes-1"}, 404),
+        ("DELETE", "/api/motions/999", None, 404),
+    ],
+)
+def test_mistakes_are_told(client: TestClient, method: str, path: str, body: Any, status: int) -> None:
+    answer = client.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"] and len(answer.json()["error"]) > 10

@@ -1,0 +1,95 @@
+"""The application: guards around an API and a page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+
+from visual_dynamics.interfaces.studio import export, futures, inside, motion, transfer
+from visual_dynamics.interfaces.studio.context import Here, Studio
+from visual_dynamics.interfaces.studio.guards import Guards
+from visual_dynamics.interfaces.studio.refusals import PROBLEMS, tell_errors_as_json
+from visual_dynamics.interfaces.studio.settings import Settings
+from visual_dynamics.provenance import package_version
+
+PAGE = Path(__file__).parent / "page"
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+DESCRIPTION = (
+    "From one image, many plausible next frames. Upload a picture, or take a sample; its id stands for it in all other "
+    'requests. Errors are JSON: {"error": "a clear sentence"}. Work is done in order of arrival: send a header '
+    "X-Ticket of your own choice, and ask /api/line for the place of that ticket."
+)
+line = APIRouter(tags=["line"])
+
+
+class Place(BaseModel):
+    """The line of work."""
+
+    length: int = Field(description="Pieces of work that wait or are being done")
+    place: int | None = Field(description="Those before the ticket's own; null where it is not in the line")
+
+
+@line.get("/line")
+def place(request: Request, studio: Here, ticket: Annotated[str, Field(max_length=64)] = "") -> Place:
+    """How long the line is, and the place of a ticket in it."""
+    client = request.client.host if request.client else "nobody"
+    return Place(length=len(studio.line), place=studio.line.place(client, ticket) if ticket else None)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """A studio with its models, its page and its API."""
+    studio = Studio(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        studio.line.open()
+        studio.warm_up()
+        yield
+        studio.line.close()
+
+    app = FastAPI(
+        title="Visual Dynamics studio",
+        version=package_version(),
+        description=DESCRIPTION,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its page would come from another host
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        generate_unique_id_function=_operation_name,
+    )
+    app.state.studio = studio
+    for router in (futures.router, motion.router, transfer.router, inside.router, export.router, line):
+        app.include_router(router, prefix="/api", responses=PROBLEMS)
+    # The study goes here: app.include_router(study_router(...), prefix="/study")
+    _serve_page(app)
+    tell_errors_as_json(app)
+    app.add_middleware(Guards, settings=settings)
+    return app
+
+
+def _serve_page(app: FastAPI) -> None:
+    """The files of the page, read once: no path of a request reaches the file system."""
+    for path in sorted(PAGE.iterdir()):
+        if path.suffix in TYPES:
+            address = "/" if path.name == "index.html" else f"/page/{path.name}"
+            app.add_api_route(address, _sender(path), methods=["GET", "HEAD"], include_in_schema=False)
+
+
+def _sender(path: Path) -> Callable[[], Response]:
+    content, kind = path.read_bytes(), TYPES[path.suffix]
+
+    def send() -> Response:
+        return Response(content, media_type=kind)
+
+    return send
+
+
+def _operation_name(route: APIRoute) -> str:
+    return route.name

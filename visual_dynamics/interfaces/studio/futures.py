@@ -1,0 +1,160 @@
+"""Routes: models, images, futures of an image, and going on from one of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from visual_dynamics.interfaces.studio.context import (
+    Code,
+    Here,
+    ImageAsk,
+    Seed,
+    Shown,
+    SourceName,
+    Url,
+    codes_for,
+    moved,
+    shown,
+    still,
+)
+from visual_dynamics.interfaces.studio.samples import samples_for
+from visual_dynamics.interfaces.studio.shelf import Seen
+from visual_dynamics.interfaces.studio.uploads import FORMATS_TOLD, decode_upload
+from visual_dynamics.sampling.latents import sample_seeds
+
+MAX_COUNT, MAX_FIRST = 32, 100_000
+router = APIRouter(tags=["futures"])
+_decoders = CapacityLimiter(2)  # uploads decoded at a time
+
+UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "description": f"The bytes of a {FORMATS_TOLD} picture; of an animation its first frame",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class ModelShown(BaseModel):
+    """A model of the studio."""
+
+    name: str
+    about: str
+    digest: str = Field(description="SHA-256 of its file")
+    size: int = Field(description="Longer side of the frames that come out, in pixels")
+    latent: int = Field(description="Numbers of a motion code z")
+    sources: list[str] = Field(description="Where z may come from; the first is the usual one")
+    sprites: bool = Field(description="Whether it is for sprites, drawn on black")
+    reads_motion: bool = Field(description="Whether it can read the motion of a pair")
+    samples: list[str] = Field(description="Images of the studio that suit it")
+
+
+class FuturesAsk(ImageAsk):
+    """Which futures."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 8
+    first: Annotated[int, Field(ge=0, le=MAX_FIRST, description="Number of the first one: 8 for eight more")] = 0
+    seed: Seed = 0
+    source: SourceName = None
+    strength: Annotated[
+        float, Field(ge=0, le=3, allow_inf_nan=False, description="z is multiplied by it; 1 is as sampled")
+    ] = 1.0
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "count": 4}]}
+    )
+
+
+class Future(BaseModel):
+    """One sampled future."""
+
+    number: int
+    z: Code
+    url: Url
+
+
+class Futures(BaseModel):
+    """An image and its futures, all of one size."""
+
+    input: Url
+    futures: list[Future]
+
+
+class MotionAsk(ImageAsk):
+    """An image and a motion code."""
+
+    z: Code
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "z": [0, 1, 0, 0, 0, 0, 0, 0]}]},
+    )
+
+
+@router.get("/models")
+def models(studio: Here) -> list[ModelShown]:
+    """The models of the studio."""
+    return [
+        ModelShown(
+            name=entry.name,
+            about=entry.about,
+            digest=entry.digest,
+            size=entry.config.size,
+            latent=entry.config.latent,
+            sources=entry.sources,
+            sprites=entry.of_sprites,
+            reads_motion=entry.reads_motion,
+            samples=samples_for(entry.name, entry.of_sprites),
+        )
+        for entry in studio.shelf.entries.values()
+    ]
+
+
+@router.get("/samples")
+def samples(studio: Here) -> list[Shown]:
+    """Images to begin with, drawn by the project itself."""
+    return [shown(picture) for picture in studio.pictures.samples.values()]
+
+
+@router.post("/images", openapi_extra=UPLOAD, status_code=201)
+async def upload(request: Request, studio: Here) -> Shown:
+    """Upload a picture: its id stands for it in other requests, as long as the studio has room for it."""
+    data = await request.body()
+    limit = studio.settings.limits.upload_pixels
+    pixels = await to_thread.run_sync(decode_upload, data, limit, limiter=_decoders)
+    return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
+
+
+@router.post("/futures")
+async def futures(request: Request, ask: FuturesAsk, studio: Here) -> Futures:
+    """Sample plausible next frames. Future k of a seed is the same, however many are asked for."""
+    return await studio.about_image(request, ask, partial(_futures, ask))
+
+
+@router.post("/continue", status_code=201)
+async def go_on(request: Request, ask: MotionAsk, studio: Here) -> Shown:
+    """The image moved by a motion, kept as a new image: a step on the path through possible futures."""
+
+    def work(seen: Seen) -> Shown:
+        model = seen.model
+        model.predictor.set_image(seen.encoded)
+        frames = model.finish(model.predictor.decode(codes_for(seen, [ask.z])), seen.box)
+        return shown(studio.pictures.keep(model.with_alpha(frames, seen.pixels)[0]))
+
+    return await studio.about_image(request, ask, work)
+
+
+def _futures(ask: FuturesAsk, seen: Seen) -> Futures:
+    source = seen.model.source(ask.source)  # type: ignore[arg-type]  # checked by its pattern
+    codes = ask.strength * source.draw(sample_seeds(ask.seed, ask.count, ask.first))
+    urls = moved(seen, codes)
+    return Futures(
+        input=still(seen),
+        futures=[
+            Future(number=ask.first + place, z=code, url=url)
+            for place, (code, url) in enumerate(zip(codes.tolist(), urls, strict=True))
+        ],
+    )

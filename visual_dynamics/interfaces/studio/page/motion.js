@@ -1,0 +1,161 @@
+// Motion by hand: sliders with a live preview, and the library of named motions.
+import { ask, askJson, attempt } from "./api.js";
+import { button, draw, find, flip, make, save } from "./dom.js";
+import { askAbout, goOn, nameIn, picture, state } from "./state.js";
+
+const END = 3; // of a slider, in deviations
+let shownFor = "";
+let dimensions = [];
+let inFlight = false;
+let stale = false;
+
+export async function openMotion() {
+  await Promise.all([openSliders(), openLibrary()]);
+}
+
+async function openSliders() {
+  const key = `${picture().id} ${state.model.name}`;
+  if (key === shownFor) return;
+  const found = await askAbout("/api/dimensions", {}, { purpose: "dimensions" });
+  shownFor = `${picture().id} ${state.model.name}`;
+  dimensions = found.dimensions;
+  if (state.z?.length !== found.latent) state.z = Array(found.latent).fill(0);
+  find("#preview-start").src = found.input;
+  find("#sliders").replaceChildren(...dimensions.map((each, place) => slider(each, place + 1)));
+  moveSliders();
+  await preview();
+}
+
+function slider(dimension, number) {
+  const label = `Motion ${number}: ${dimension.words}`;
+  const value = make("output", { textContent: "0.0" });
+  const range = make("input", { type: "range", min: -END, max: END, step: 0.1, value: 0,
+    attributes: { "aria-label": label, "data-dimension": dimension.dimension },
+    oninput: () => {
+      value.textContent = Number(range.value).toFixed(1);
+      state.z[dimension.dimension] = Number(range.value) * dimension.scale;
+      attempt(preview);
+    } });
+  const thumb = flip(dimension.low, dimension.high, "");
+  thumb.append(field(dimension.arrows));
+  return make("div", { className: "slider" }, thumb,
+    make("div", {}, make("div", { className: "caption" }, make("span", {}, label), value), range));
+}
+
+/** Arrows over a picture; places and lengths are shares of its width. */
+function field(arrows) {
+  const lines = arrows.map(([x, y, dx, dy]) => {
+    const length = Math.hypot(dx, dy), [ux, uy] = [dx / length, dy / length], head = 3.2;
+    const [x1, y1, x2, y2] = [x - dx / 2, y - dy / 2, x + dx / 2, y + dy / 2].map((share) => 100 * share);
+    const left = `${x2 - head * (ux + 0.6 * uy)},${y2 - head * (uy - 0.6 * ux)}`;
+    const right = `${x2 - head * (ux - 0.6 * uy)},${y2 - head * (uy + 0.6 * ux)}`;
+    return draw("path", { d: `M${x1},${y1}L${x2},${y2}M${left}L${x2},${y2}L${right}` });
+  });
+  return draw("svg", { viewBox: "0 0 100 100", class: "arrows", "aria-hidden": "true" }, ...lines);
+}
+
+/** Show what z is; numbers beyond a slider's end stay as they are until it is moved. */
+function moveSliders() {
+  for (const range of document.querySelectorAll("#sliders input")) {
+    const dimension = dimensions.find((each) => each.dimension === Number(range.dataset.dimension));
+    range.value = state.z[dimension.dimension] / dimension.scale;
+    range.closest(".slider").querySelector("output").textContent = Number(range.value).toFixed(1);
+  }
+}
+
+/** The newest z is shown; while one is computed, those in between are passed over. */
+async function preview() {
+  stale = true;
+  if (inFlight) return;
+  inFlight = true;
+  try {
+    while (stale) {
+      stale = false;
+      const { urls } = await askAbout("/api/decode", { codes: [state.z] }, { purpose: "preview", quiet: true });
+      find("#preview").src = urls[0];
+    }
+  } finally {
+    inFlight = false;
+  }
+}
+
+/** Take over a motion code, and open the sliders. */
+export function edit(z) {
+  state.z = [...z];
+  find("#tab-motion").click();
+  if (dimensions.length) refresh();
+}
+
+function refresh() {
+  if (!state.z) return;
+  moveSliders();
+  attempt(preview);
+}
+
+async function openLibrary() {
+  const motions = await askJson(`/api/motions?model=${encodeURIComponent(state.model.name)}`, { purpose: "library" });
+  const empty = make("li", { className: "hint", textContent: "Nothing is kept yet." });
+  find("#library").replaceChildren(...(motions.length ? motions.map(entry) : [empty]));
+}
+
+function entry(motion) {
+  const act = (words, work) => button(words, () => attempt(work),
+    { className: "quiet", ariaLabel: `${words}: ${motion.name}` });
+  return make("li", {}, make("span", {}, motion.name, " ", make("small", {}, motion.origin)),
+    make("span", { className: "actions" },
+      act("Apply", () => apply(motion)), act("Export", () => take(motion)), act("Delete", () => remove(motion))));
+}
+
+async function apply(motion) {
+  const { z } = await askJson(`/api/motions/${motion.id}/apply`, { body: { image: picture().id } });
+  state.z = z;
+  refresh();
+}
+
+async function take(motion) {
+  const answer = await ask(`/api/motions/${motion.id}/file`);
+  const url = URL.createObjectURL(await answer.blob());
+  save(url, nameIn(answer));
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+async function remove(motion) {
+  await ask(`/api/motions/${motion.id}`, { method: "DELETE" });
+  await openLibrary();
+}
+
+find("#save-form").onsubmit = (event) => {
+  event.preventDefault();
+  const form = event.target;
+  attempt(async () => {
+    const body = { name: form.elements.name.value, model: state.model.name, z: state.z };
+    await askJson("/api/motions", { body });
+    form.reset();
+    await openLibrary();
+  });
+};
+find("#import").onchange = (event) => {
+  const [file] = event.target.files;
+  attempt(async () => {
+    let content;
+    try {
+      content = JSON.parse(await file.text());
+    } catch {
+      throw new Error("that file is not a motion");
+    }
+    await askJson("/api/motions/import", { body: content });
+    await openLibrary();
+  });
+  event.target.value = "";
+};
+find("#reset").onclick = () => {
+  state.z?.fill(0);
+  refresh();
+};
+find("#shuffle").onclick = () => attempt(async () => {
+  const seed = Math.floor(Math.random() * 1_000_000);
+  const { futures } = await askAbout("/api/futures", { count: 1, seed }, { purpose: "shuffle" });
+  state.z = futures[0].z;
+  refresh();
+});
+find("#go-on").onclick = () => attempt(async () => state.z && goOn([...state.z]));

@@ -1,0 +1,78 @@
+"""The verb `studio` of the command line. Heavy modules are imported when it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.options import DeviceOption, busy
+
+INSTALL = 'the studio needs a few more packages: pip install "visual-dynamics[studio]"'
+TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
+
+
+def studio(
+    host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")] = 8200,
+    token: Annotated[
+        str | None,
+        typer.Option(help="What visitors must show; one is made up where others than this machine can reach it."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name under which the studio is reached; may be repeated.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder for what is kept.", show_default="the user's data folder")
+    ] = None,
+    device: DeviceOption = "cpu",
+) -> None:
+    """Open the studio: a page and an API to see futures, move motion by hand, and carry it over."""
+    try:
+        import fastapi as _fastapi  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise UserError(INSTALL) from error
+
+    import secrets
+    import socket
+
+    from visual_dynamics.interfaces.studio.settings import Settings, data_folder, is_loopback
+
+    if token is not None and not TOKEN.fullmatch(token):
+        raise UserError("a token has 8 to 128 letters, digits, - or _")
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    with busy("opening the studio"):
+        from visual_dynamics.api import find_device
+        from visual_dynamics.interfaces.studio.app import create_app
+
+        settings = Settings(
+            store=store or data_folder(),
+            host=host,
+            port=port,
+            token=token,
+            allowed_hosts=tuple(allow_host or ()),
+            models=tuple(model or ()),
+            device=str(find_device(device)),
+        )
+        app = create_app(settings)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+            listening.listen(128)  # whoever follows the link at once waits until the server begins
+        except OSError as error:
+            raise UserError(f"cannot serve on {host} port {port}: {error.strerror or error}") from error
+        shown = f"[{host}]" if ":" in host else host
+        ending = f"/?token={token}" if token else "/"
+        typer.echo(f"the studio is open: http://{shown}:{listening.getsockname()[1]}{ending}  (Ctrl-C closes it)")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, timeout_keep_alive=20))
+        server.run(sockets=[listening])
