@@ -14,8 +14,8 @@ from visual_dynamics.interfaces import (
     animate_command,
     prepare_command,
     reproduce_command,
-    study_command,
     studio_command,
+    study_command,
     train_command,
 )
 from visual_dynamics.interfaces.options import (

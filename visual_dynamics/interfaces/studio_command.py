@@ -31,6 +31,9 @@ def studio(
     store: Annotated[
         Path | None, typer.Option(help="Folder for what is kept.", show_default="the user's data folder")
     ] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="Folder of a study with people (study make), to be asked here, too.")
+    ] = None,
     device: DeviceOption = "cpu",
 ) -> None:
     """Open the studio: a page and an API to see futures, move motion by hand, and carry it over."""
@@ -60,6 +63,7 @@ def studio(
             token=token,
             allowed_hosts=tuple(allow_host or ()),
             models=tuple(model or ()),
+            study=study,
             device=str(find_device(device)),
         )
         app = create_app(settings)

@@ -16,9 +16,13 @@ from visual_dynamics.interfaces.studio.context import Here, Studio
 from visual_dynamics.interfaces.studio.guards import Guards
 from visual_dynamics.interfaces.studio.refusals import PROBLEMS, tell_errors_as_json
 from visual_dynamics.interfaces.studio.settings import Settings
+from visual_dynamics.interfaces.study.routes import study_router
+from visual_dynamics.interfaces.study.store import Store
+from visual_dynamics.interfaces.study.study_file import read_study
 from visual_dynamics.provenance import package_version
 
 PAGE = Path(__file__).parent / "page"
+NO_STUDY = "no_study.html"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 DESCRIPTION = (
     "From one image, many plausible next frames. Upload a picture, or take a sample; its id stands for it in all other "
@@ -67,7 +71,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.studio = studio
     for router in (futures.router, motion.router, transfer.router, inside.router, export.router, line):
         app.include_router(router, prefix="/api", responses=PROBLEMS)
-    # The study goes here: app.include_router(study_router(...), prefix="/study")
+    if settings.study:
+        store = Store(settings.study, read_study(settings.study))
+        app.include_router(study_router(settings.study, store), prefix="/study", include_in_schema=False)
+    else:
+        app.add_api_route("/study/", _sender(PAGE / NO_STUDY), methods=["GET", "HEAD"], include_in_schema=False)
     _serve_page(app)
     tell_errors_as_json(app)
     app.add_middleware(Guards, settings=settings)
@@ -77,7 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _serve_page(app: FastAPI) -> None:
     """The files of the page, read once: no path of a request reaches the file system."""
     for path in sorted(PAGE.iterdir()):
-        if path.suffix in TYPES:
+        if path.suffix in TYPES and path.name != NO_STUDY:
             address = "/" if path.name == "index.html" else f"/page/{path.name}"
             app.add_api_route(address, _sender(path), methods=["GET", "HEAD"], include_in_schema=False)
 

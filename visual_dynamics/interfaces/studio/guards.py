@@ -23,7 +23,6 @@ from visual_dynamics.interfaces.studio.settings import Settings, is_loopback
 
 COOKIE = "visual_dynamics_token"
 COOKIE_SECONDS = 30 * 24 * 3600
-OPEN_TO_ALL: tuple[str, ...] = ()  # beginnings of paths that need no token: links that are handed out
 CLIENTS = 10_000  # addresses whose rates are remembered
 
 POLICY = (
@@ -99,7 +98,7 @@ class Guards:
         if not _same_site(headers):
             return problem(403, "the request comes from a page of another site")
         token = self.settings.token
-        if token and not path.startswith(OPEN_TO_ALL):
+        if token:
             asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
             if scope["method"] == "GET" and _equal(asked.get("token", ""), token):
                 return _welcome(path, asked, token)

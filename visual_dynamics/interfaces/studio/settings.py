@@ -34,6 +34,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()  # further names under which the page may be reached
     models: tuple[str, ...] = ()  # files or Hub ids beside the shipped ones
     device: str = "cpu"
+    study: Path | None = None  # folder of a study with people, to be asked under /study/
     limits: Limits = field(default_factory=Limits)
 
     @property

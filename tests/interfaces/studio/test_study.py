@@ -1,0 +1,40 @@
+"""A study within the studio, behind the same guards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.interfaces.study.conftest import CHOICE, write_study
+from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.studio.app import create_app
+from visual_dynamics.interfaces.studio.settings import Settings
+
+
+def test_a_study_is_answered_in_the_studio(studio_settings: Settings, tmp_path: Path) -> None:
+    write_study(tmp_path / "study", CHOICE)
+    client = TestClient(create_app(replace(studio_settings, study=tmp_path / "study")), base_url="http://localhost")
+    page = client.get("/study/")
+    assert page.status_code == 200 and "study.js" in page.text
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    rater = client.post("/study/api/raters").json()["rater"]
+    (trial,) = client.get(f"/study/api/raters/{rater}/trials", params={"count": 1}).json()
+    assert client.get(f"/study/clips/{trial['clips'][0]}.png").headers["content-type"] == "image/png"
+    given = {"trial": trial["trial"], "answer": "left", "milliseconds": 900}
+    assert client.post(f"/study/api/raters/{rater}/answers", json=given).json()["answered"] == 1
+    assert client.post("/study/api/raters", headers={"Origin": "http://elsewhere.example"}).status_code == 403
+    assert (tmp_path / "study" / "answers.sqlite3").exists()
+
+
+def test_without_a_study_the_page_says_how_to_make_one(client: TestClient) -> None:
+    page = client.get("/study/")
+    assert page.status_code == 200 and "visual-dynamics studio --study" in page.text
+    assert 'href="/study/"' in client.get("/").text and client.get("/page/no_study.html").status_code == 404
+
+
+def test_a_folder_without_a_study_is_told(studio_settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no study"):
+        create_app(replace(studio_settings, study=tmp_path))
