@@ -152,7 +152,7 @@ def _guided(
 
     clean = {frame: again(direct[frame]) for frame in set(twins) - {pose}} | {pose: target}
     made = {frame: clean[twin] for frame, twin in enumerate(twins)}
-    made |= find_way(order, made, follow, twins)
+    made |= find_way(order, made, follow, twins, clip)
     return {frame: picture for frame, picture in made.items() if twins[frame] != pose}
 
 

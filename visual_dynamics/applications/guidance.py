@@ -4,8 +4,9 @@ A model of poses makes every frame of a clip at once, from the target alone. Whe
 differently, as male and female ones do here and there, it takes the code for another pose: single frames are wrong. A
 guide that only knows what comes next is not deceived; but it may take a wrong turn where animations part, and does not
 find back: all frames from there on are wrong. So the guide goes from frame to frame, and the model of poses is followed
-in two cases: where it disagrees, cannot make what the guide has drafted, and the guide comes to its next frame only
-from its frame, not from the guide's own; and where it has disagreed for several frames, from the first of them on.
+in two cases. Where it disagrees and cannot make what the guide has drafted: if the guide stands still though the
+reference moves on, or if it comes to the next frame from the frame of the model of poses only, not from its own. And
+where it has disagreed for several frames, from the first of them on.
 
 Frames are floats (3, S, S) in [0, 1]. All thresholds are shares of one length: the mean squared distance between the
 poses and the target that stands still.
@@ -20,6 +21,7 @@ from torch import Tensor
 
 NEAR = 0.3  # guide and model of poses agree up to this distance
 DOUBT = 0.1  # between a draft and what the model of poses makes of it: it may be no pose of this target
+STILL = 0.25  # share of the reference's step: a guide that goes less far stands still
 ASTRAY = 0.2  # by which the guide misses the next frame of the model of poses by more from its own than from its frame
 TRUST = 2.0  # sum of the distances of frames in a row that do not agree, until the guide is taken to be astray
 
@@ -29,15 +31,17 @@ def find_way(
     direct: Mapping[int, Tensor],
     follow: Callable[[int, int, Tensor], tuple[Tensor, float]],
     twins: Sequence[int],
+    reference: Sequence[Tensor],
 ) -> dict[int, Tensor]:
     """The frames of a clip in `order`, of which the first is given, each made by the guide from the one before it.
 
     direct: every frame as the model of poses makes it. follow: a frame of the clip, the next one and what was made of
     the first -> what the guide makes of the next, and its squared distance to the guide's draft of it. twins: of each
-    frame the first that looks the same in the reference.
+    frame the first that looks the same in the reference, whose frames these are; its steps are taken as shares of a
+    length of its own.
     """
     first, *others = order
-    length = fmean([distance(direct[first], direct[frame]) for frame in others] or [0.0])
+    length, span = (fmean([distance(x[first], x[frame]) for frame in others] or [0.0]) for x in (direct, reference))
     made = {first: direct[first]}
     place = 1
     apart: list[float] = []  # distances of the last frames in a row that do not agree
@@ -47,11 +51,14 @@ def find_way(
             made[after] = made[twins[after]]
         else:
             made[after], doubt = follow(before, after, made[before])
-            doubtful = doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length
-            if doubtful and place + 1 < len(order):
-                beyond = order[place + 1]
-                own, other = (distance(follow(after, beyond, x[after])[0], direct[beyond]) for x in (made, direct))
-                if own > other + ASTRAY * length:
+            if doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length:
+                step = distance(made[before], made[after])
+                astray = span * step < STILL * length * distance(reference[before], reference[after])
+                if not astray and place + 1 < len(order):
+                    beyond = order[place + 1]
+                    own, other = (distance(follow(after, beyond, x[after])[0], direct[beyond]) for x in (made, direct))
+                    astray = own > other + ASTRAY * length
+                if astray:
                     made[after] = direct[after]
         away = distance(made[after], direct[after])
         apart = [*apart, away] if away > NEAR * length else []
