@@ -44,7 +44,7 @@ def studio(
         raise UserError(INSTALL) from error
 
     import secrets
-    import socket
+    from contextlib import closing
 
     from visual_dynamics.interfaces.studio.settings import Settings, data_folder, is_loopback
 
@@ -55,6 +55,7 @@ def studio(
     with busy("opening the studio"):
         from visual_dynamics.api import find_device
         from visual_dynamics.interfaces.studio.app import create_app
+        from visual_dynamics.interfaces.study.server import listen
 
         settings = Settings(
             store=store or data_folder(),
@@ -67,14 +68,7 @@ def studio(
             device=str(find_device(device)),
         )
         app = create_app(settings)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-            listening.listen(128)  # whoever follows the link at once waits until the server begins
-        except OSError as error:
-            raise UserError(f"cannot serve on {host} port {port}: {error.strerror or error}") from error
+    with closing(listen(host, port)) as listening:
         shown = f"[{host}]" if ":" in host else host
         ending = f"/?token={token}" if token else "/"
         typer.echo(f"the studio is open: http://{shown}:{listening.getsockname()[1]}{ending}  (Ctrl-C closes it)")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from visual_dynamics.interfaces.cli import main
-from visual_dynamics.interfaces.studio.library import Library
+from visual_dynamics.interfaces.studio.saved_motions import SavedMotions
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -40,8 +40,8 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 
 def test_the_library_survives_a_restart(tmp_path: Path) -> None:
-    kept = Library(tmp_path / "studio.sqlite").add("jump", "shapes", "0" * 64, "future", [0.5, -1.25])
-    assert Library(tmp_path / "studio.sqlite").all() == [kept]
+    kept = SavedMotions(tmp_path / "studio.sqlite").add("jump", "shapes", "0" * 64, "future", [0.5, -1.25])
+    assert SavedMotions(tmp_path / "studio.sqlite").all() == [kept]
 
 
 def test_it_serves_its_page(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.studio.library import Library
 from visual_dynamics.interfaces.studio.line import Line, in_line
 from visual_dynamics.interfaces.studio.pictures import Picture, Pictures, as_url
 from visual_dynamics.interfaces.studio.samples import draw_samples
+from visual_dynamics.interfaces.studio.saved_motions import SavedMotions
 from visual_dynamics.interfaces.studio.settings import Settings
 from visual_dynamics.interfaces.studio.shelf import Seen, Shelf
 
@@ -84,7 +84,7 @@ class Studio:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.shelf = Shelf(settings.models, settings.device)
-        self.library = Library(settings.database)
+        self.saved = SavedMotions(settings.database)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
         self.line = Line(settings.limits.line_length, settings.limits.line_per_client)
 

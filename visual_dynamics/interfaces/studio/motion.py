@@ -28,9 +28,9 @@ from visual_dynamics.interfaces.studio.context import (
     moved,
     still,
 )
-from visual_dynamics.interfaces.studio.library import SavedMotion
 from visual_dynamics.interfaces.studio.pictures import as_url
 from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.studio.saved_motions import SavedMotion
 from visual_dynamics.interfaces.studio.shelf import Seen
 
 MAX_DIMENSIONS = 16  # that have a slider
@@ -162,7 +162,7 @@ async def decode(request: Request, ask: DecodeAsk, studio: Here) -> Decoded:
 def motions(studio: Here, model: ModelName | None = None) -> list[Saved]:
     """The library, or what of it belongs to one model."""
     digest = studio.shelf.entry(model).digest if model is not None else None
-    return [_saved(motion) for motion in studio.library.all(digest)]
+    return [_saved(motion) for motion in studio.saved.all(digest)]
 
 
 @router.post("/motions", status_code=201)
@@ -194,7 +194,7 @@ def bring(ask: MotionFile, studio: Here) -> Saved:
 @router.get("/motions/{number}/file", response_model=MotionFile)
 def take(number: MotionId, studio: Here) -> JSONResponse:
     """A motion as a file, to keep or to send."""
-    motion = studio.library.find(number)
+    motion = studio.saved.find(number)
     content = {"format": FILE_FORMAT, "version": FILE_VERSION, "name": motion.name, "model": motion.model}
     headers = {"Content-Disposition": f'attachment; filename="motion-{number}.json"'}
     return JSONResponse(content | {"digest": motion.digest, "z": motion.z}, headers=headers)
@@ -203,7 +203,7 @@ def take(number: MotionId, studio: Here) -> JSONResponse:
 @router.post("/motions/{number}/apply")
 async def apply(request: Request, number: MotionId, ask: ApplyAsk, studio: Here) -> Applied:
     """An image moved by a saved motion."""
-    motion = studio.library.find(number)
+    motion = studio.saved.find(number)
     entry = next((entry for entry in studio.shelf.entries.values() if entry.digest == motion.digest), None)
     if entry is None:
         raise Refused(409, f"the motion belongs to a model {motion.model!r} that this studio no longer has")
@@ -218,7 +218,7 @@ async def apply(request: Request, number: MotionId, ask: ApplyAsk, studio: Here)
 @router.delete("/motions/{number}", status_code=204)
 def delete(number: MotionId, studio: Here) -> Response:
     """Forget a motion."""
-    studio.library.remove(number)
+    studio.saved.remove(number)
     return Response(status_code=204)
 
 
@@ -226,7 +226,7 @@ def _keep(studio: Studio, name: str, model: str, origin: str, z: list[float]) ->
     entry = studio.shelf.entry(model)
     if len(z) != entry.config.latent:
         raise Refused(422, f"z: the codes of {model} have {entry.config.latent:,} numbers, not {len(z):,}")
-    return _saved(studio.library.add(name, model, entry.digest, origin, z))
+    return _saved(studio.saved.add(name, model, entry.digest, origin, z))
 
 
 def _saved(motion: SavedMotion) -> Saved:

@@ -42,7 +42,7 @@ class SavedMotion:
     created: str  # UTC, ISO 8601
 
 
-class Library:
+class SavedMotions:
     """Every call opens the file anew, so any thread may ask; what was answered is on the disk."""
 
     def __init__(self, path: Path) -> None:
