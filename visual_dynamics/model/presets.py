@@ -29,6 +29,7 @@ class NetworkConfig:
     kernel_size: int = 5  # of every convolution and of the motion kernels
     decoder_kernel_size: int = 9  # of the motion decoder's first layer
     latent: int = 3200  # dimensions of z; scales * maps * kernel_size^2 needs no linear layers
+    uneven: bool = False  # some of these dimensions speak louder than others (layers.loudness)
     difference_scale: float = 1.0  # the network regresses difference_scale * (next frame - frame)
     background: float = 1.0  # grey level that shows through where an input picture is transparent
 
@@ -123,6 +124,7 @@ PRESETS: dict[str, NetworkConfig] = {
     "paper-z16": replace(PAPER, latent=16),
     "paper-z32": replace(PAPER, latent=32),
     "paper-z128": replace(PAPER, latent=128),
+    "paper-uneven": replace(PAPER, uneven=True),
     "sprites": replace(PAPER, latent=16, background=0.0),  # drawn on black
     "tiny": TINY,
     "tiny-z8": replace(TINY, latent=8),
