@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from visual_dynamics.model.presets import ConvLayer
 
 SCATTER = 1237  # a prime: its multiples visit all dimensions of z before they come back
-LOUD = 8  # about so many dimensions of an uneven z are loud
+LOUD, FALL = 2, 0.75  # about so many dimensions of an uneven z are loud, and how fast the others fall off
 
 
 def conv(
@@ -42,7 +42,7 @@ def conv_blocks(inputs: int, layers: tuple[ConvLayer, ...], kernel_size: int) ->
 
 
 def loudness(z: Tensor) -> Tensor:
-    """(latent,), from 1 down to 1/20: how loud each dimension of an uneven z is, where it is made and where it is read.
+    """(latent,), from 1 down to 1/250: how loud each dimension of an uneven z is, where it is made and where it is read.
 
     Among thousands of equals a motion is spread thin: each dimension carries a hundredth of a nat under noise of full
     strength, and no one of them has a reason to become clear while the others fade. That costs many times the nats of
@@ -50,4 +50,4 @@ def loudness(z: Tensor) -> Tensor:
     """
     count = z.shape[1]
     rank = torch.arange(count, device=z.device) * SCATTER % count
-    return (1 + rank / LOUD) ** -0.5
+    return (1 + rank / LOUD) ** -FALL
