@@ -166,7 +166,7 @@ def test_the_commands_make_the_planned_trainings() -> None:
         given = {field.name: params[field.name] for field in fields(TrainingConfig) if field.name in params}
         assert TrainingConfig(**given) == config
         assert config.rendering == "smooth" and config.recolour and config.data == "shapes"
-    assert {config.steps for config in plan.runs.values()} == {5_000}
+    assert {config.steps for config in plan.runs.values()} == {3_000}
 
 
 def test_a_long_log_makes_a_short_curve() -> None:

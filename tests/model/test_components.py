@@ -1,5 +1,7 @@
 """Each component: shapes as the paper gives them, signs of last layers, gradients, and an oracle where there is one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +10,7 @@ from torch import nn
 from tests.conftest import seeded
 from visual_dynamics.model.image_encoder import ImageEncoder, resize
 from visual_dynamics.model.kernel_decoder import KernelDecoder
+from visual_dynamics.model.layers import loudness
 from visual_dynamics.model.motion_decoder import MotionDecoder, enlarged_convolution
 from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior, bounded
 from visual_dynamics.model.network import VisualDynamics
@@ -127,6 +130,23 @@ def test_one_image_many_kernels(tiny_network: VisualDynamics) -> None:
         together = tiny_network.decode(tiny_network.encode_image(frame), kernels)
         apart = tiny_network.decode(tiny_network.encode_image(frame.expand(5, -1, -1, -1)), kernels)
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5)
+
+
+def test_an_uneven_z_is_made_and_read_with_weights_that_fall_off() -> None:
+    expected = sorted(((1 + rank / 2) ** -0.75 for rank in range(3200)), reverse=True)
+    found = loudness(torch.zeros(1, 3200)).sort(descending=True).values
+    torch.testing.assert_close(found, torch.tensor(expected))
+    weights = loudness(torch.zeros(1, TINY.latent))
+    even_network, network = VisualDynamics(TINY).eval(), VisualDynamics(replace(TINY, uneven=True)).eval()
+    network.load_state_dict(even_network.state_dict())
+    frame, difference, z = seeded(2, 3, 16, 16), seeded(2, 3, 16, 16, seed=1), seeded(2, TINY.latent, seed=2)
+    with torch.no_grad():
+        even_posterior = even_network.encode_motion(frame, difference)
+        posterior = network.encode_motion(frame, difference)
+        torch.testing.assert_close(posterior.mean, even_posterior.mean * weights)
+        torch.testing.assert_close(posterior.log_variance, even_posterior.log_variance)
+        for kernel, read in zip(network.kernel_decoder(z), even_network.kernel_decoder(z * weights), strict=True):
+            torch.testing.assert_close(kernel, read)
 
 
 def test_numbers_of_the_paper() -> None:

@@ -106,11 +106,11 @@ def notes(result: dict[str, Any]) -> str:
     return (
         f"Non-zero: {protocol['non_zero']}; components hold {100 * protocol['share']:g} % of the variance of z_mean; "
         f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
-        f"Squared errors are summed over pixels and colours; held out: {protocol['held_out']:,} pairs, z is the mean "
-        f"of the posterior, {result['copy_error']:.1f} where nothing is moved; training: z is sampled. Motion: "
-        f"{protocol['samples']:,} futures of {protocol['images']:,} images, z from the posteriors in the file; floor "
-        f"(truth against truth) {floor}. {runs[0]['steps']:,} steps each; seconds are of the training, after its first "
-        f"step: trainings that run side by side slow each other down. Trained on {'; '.join(makers)}. "
+        f"Squared errors are summed over pixels and colours; held out: {protocol['held_out']:,} pairs, z is sampled "
+        f"as in training, {result['copy_error']:.1f} where nothing is moved; training: the last tenth of the steps. "
+        f"Motion: {protocol['samples']:,} futures of {protocol['images']:,} images, z from the posteriors in the file; "
+        f"floor (truth against truth) {floor}. {runs[0]['steps']:,} steps each; seconds are of the training, after its "
+        f"first step: trainings that run side by side slow each other down. Trained on {'; '.join(makers)}. "
         f"Seed {result['seed']}, measured at commit {short_commit(result['commit'])}, {result['device']}, "
         f"{result['seconds']:.0f} s."
     )

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell
 
 RENDERING: shapes.Rendering = "smooth"
-PRESETS_BY_SIZE, SMALL_PRESETS = ("paper-z8", "paper-z32", "paper-z128", "paper-uneven"), ("tiny-z8", "tiny-z32", "tiny")
+PRESETS_BY_SIZE, SMALL_PRESETS = (
+    ("paper-z8", "paper-z32", "paper-z128", "paper-uneven"),
+    ("tiny-z8", "tiny-z32", "tiny"),
+)
 BOTTLENECKS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
 BOTTLENECK = 16.0  # of all sizes: one of these
 STEPS, BATCH = 3_000, 64

@@ -62,7 +62,8 @@ def run_experiment(name: str, given: dict[str, Any], folder: Path, device: torch
         result = experiment.compute(options, device, tell)
     if small:
         result["small"] = True
-    write_atomically(folder / f"{name}.json", json.dumps(without_nan(result), allow_nan=False).encode() + b"\n")
+    text = json.dumps(without_nan(result), allow_nan=False, separators=(",", ":"))  # thousands of numbers: no blanks
+    write_atomically(folder / f"{name}.json", text.encode() + b"\n")
     text = experiment.draw(result, folder)
     if small:
         text = f"{SMALL}\n\n{text}"

@@ -42,7 +42,7 @@ def conv_blocks(inputs: int, layers: tuple[ConvLayer, ...], kernel_size: int) ->
 
 
 def loudness(z: Tensor) -> Tensor:
-    """(latent,), from 1 down to 1/250: how loud each dimension of an uneven z is, where it is made and where it is read.
+    """(latent,), from 1 to 1/250 of a z of 3,200: how loud an uneven z is, where it is made and where it is read.
 
     Among thousands of equals a motion is spread thin: each dimension carries a hundredth of a nat under noise of full
     strength, and no one of them has a reason to become clear while the others fade. That costs many times the nats of
