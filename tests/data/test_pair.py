@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data.pair import Between, IndexedPairs, Pairs, clip_moves, join_pairs, resize_frames
+from visual_dynamics.data.pair import Between, IndexedPairs, Pairs, clip_moves, mix_pairs, resize_frames
 
 
 def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:
@@ -85,16 +85,27 @@ def test_neighbours_are_repeated_up_to_their_share(between: Between, share: floa
     assert sum(second == first + 1 for first, second in moves) / len(moves) == pytest.approx(share, abs=1e-9)
 
 
-def test_joined_pairs_are_those_of_both() -> None:
+def test_mixed_pairs_are_those_of_both() -> None:
     one, two = some_pairs(3), some_pairs(4)
     shared = IndexedPairs(two.frames, torch.tensor([3, 0]), torch.tensor([1, 2]))
-    both = join_pairs(one, shared)
-    assert len(both) == 5
+    both = mix_pairs(one, shared, 0.25).to("cpu")
+    assert len(both) == 5 and both.own == 3
     batch = both.batch(torch.arange(5))
     assert torch.equal(batch.frame, torch.cat([one.batch(torch.arange(3)).frame, two.frames[[3, 0]] / 255]))
     assert torch.equal(batch.next_frame, torch.cat([one.batch(torch.arange(3)).next_frame, two.frames[[1, 2]] / 255]))
-    with pytest.raises(ValueError, match="cannot be joined"):
-        join_pairs(one, some_pairs(2, height=4))
+    with pytest.raises(ValueError, match="cannot be mixed"):
+        mix_pairs(one, some_pairs(2, height=4), 0.25)
+
+
+@given(own=st.integers(1, 9), more=st.integers(1, 50), share=st.sampled_from([0.1, 0.25, 0.5]))
+def test_a_data_set_is_repeated_up_to_its_share_of_a_mixture(own: int, more: int, share: float) -> None:
+    mixed = mix_pairs(some_pairs(own), some_pairs(more), share)
+    repeated = len(mixed) - more
+    assert repeated % own == 0 and mixed.own == own
+    assert repeated / len(mixed) >= share - 1e-9
+    assert repeated == own or (repeated - own) / (len(mixed) - own) < share  # once less would not do
+    places = mixed.first[:repeated].reshape(-1, own)
+    assert (places == places[0]).all()
 
 
 class TestIndexedPairs:

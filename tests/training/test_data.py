@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.sprites import noise_characters
 from visual_dynamics.data import shapes, sprites
-from visual_dynamics.data.pair import Pair
+from visual_dynamics.data.pair import MixedPairs, Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
@@ -133,13 +133,30 @@ def test_shifted_pairs_are_shifted_for_the_whole_network() -> None:
 
 
 def test_more_data_are_mixed_in(folder: Path) -> None:
-    config = replace(TINY, pairs=5, also=str(folder))
+    config = replace(TINY, pairs=5, also=str(folder), also_pairs=12)
     pairs = data.training_pairs(config)
-    own, more = data.training_pairs(replace(config, also=None)), data.training_pairs(replace(TINY, data=str(folder)))
-    assert len(pairs) == 5 + 3 * 157
+    own, more = data.training_pairs(replace(TINY, pairs=5)), data.training_pairs(replace(TINY, data=str(folder)))
+    assert isinstance(pairs, MixedPairs) and pairs.own == len(own) == 5 and len(pairs) == 5 + 12
     for start, part in ((0, own), (5, more)):
-        picked = torch.arange(len(part))
+        picked = torch.arange(min(12, len(part)))
         for found, wanted in zip(pairs.batch(start + picked), part.batch(picked), strict=True):
             assert torch.equal(found, wanted)
+    whole = data.training_pairs(replace(config, also_pairs=None))
+    assert len(whole) == 5 * 32 + 3 * 157  # a quarter are own ones, and no more than needed
+
+
+def test_stored_posteriors_are_of_a_run_s_own_data(folder: Path) -> None:
+    config = replace(TINY, pairs=5, also=str(folder), also_pairs=12)
+    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    alone = Trainer(config, data.training_pairs(replace(TINY, pairs=5)), torch.device("cpu"), Processes(), False)
+    for found, wanted in zip(trainer.posteriors(100), alone.posteriors(100), strict=True):
+        assert torch.equal(found, wanted) and len(found) == 5
+
+
+def test_mistakes_in_what_is_mixed_in_are_told() -> None:
+    with pytest.raises(UserError, match="also_pairs says how many"):
+        replace(TINY, also_pairs=3)
+    with pytest.raises(UserError, match="also_pairs must be positive"):
+        replace(TINY, also="figures", also_pairs=0)
     with pytest.raises(UserError, match="no data 'nowhere'"):
         data.training_pairs(replace(TINY, pairs=5, also="nowhere"))

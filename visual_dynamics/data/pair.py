@@ -6,6 +6,7 @@ everything after that: value ranges, the image pyramid, the scaling of the targe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
@@ -155,16 +156,32 @@ class IndexedPairs:
 AnyPairs = Pairs | IndexedPairs
 
 
-def join_pairs(one: AnyPairs, two: AnyPairs) -> IndexedPairs:
-    """The pairs of both sets, one after the other; frames of both must have the same size."""
-    if one.size != two.size:
-        raise ValueError(f"frames of {one.size} and of {two.size} pixels cannot be joined")
-    first, second = (_indexed(pairs) for pairs in (one, two))
-    moved = len(first.store)
-    return IndexedPairs(
-        torch.cat([first.store, second.store]),
-        torch.cat([first.first, second.first + moved]),
-        torch.cat([first.second, second.second + moved]),
+@dataclass(frozen=True)
+class MixedPairs(IndexedPairs):
+    """Pairs of a data set, and others that were mixed in."""
+
+    own: int = 0  # the first so many are the data set's, each once
+
+    def to(self, device: torch.device | str) -> MixedPairs:
+        moved = super().to(device)
+        return MixedPairs(moved.store, moved.first, moved.second, self.own)
+
+
+def mix_pairs(own: AnyPairs, more: AnyPairs, share: float) -> MixedPairs:
+    """The pairs of both sets, one after the other, own ones repeated until they make a share of the whole.
+
+    Frames of both must have the same size.
+    """
+    if own.size != more.size:
+        raise ValueError(f"frames of {own.size} and of {more.size} pixels cannot be mixed")
+    one, two = (_indexed(pairs) for pairs in (own, more))
+    times = max(1, math.ceil(share / (1 - share) * len(two) / len(one)))
+    moved = len(one.store)
+    return MixedPairs(
+        torch.cat([one.store, two.store]),
+        torch.cat([one.first.repeat(times), two.first + moved]),
+        torch.cat([one.second.repeat(times), two.second + moved]),
+        len(one),
     )
 
 

@@ -23,7 +23,8 @@ class TrainingConfig:
         "shapes"  # or "shapes-texture", "figures", prepared footage, N_im1 / N_im2 pairs, Reed's sprites, sprite sheets
     )
     stream: bool = False  # leave prepared footage in its files even if it would fit into memory
-    also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in
+    also: str | None = None  # more data of any of these kinds, whose training pairs are mixed in ...
+    also_pairs: int | None = None  # ... the first so many of them
     rendering: str = "integer"  # of the generated shapes: whole pixels at 128 as in the authors' files, or true places
     sheets: str | None = None  # data are sprite sheets: the size of their cells ("64x64"), "aseprite" or "frames"
     split: str = "reed"  # of sprites: which characters to train on, Reed's 500 or the paper's 652
@@ -59,8 +60,11 @@ class TrainingConfig:
         for name in positive:
             if not getattr(self, name) > 0 or not math.isfinite(getattr(self, name)):
                 raise UserError(f"{name} must be positive, not {getattr(self, name)}")
-        if self.pairs is not None and self.pairs < 1:
-            raise UserError(f"pairs must be positive, not {self.pairs}")
+        for name in ("pairs", "also_pairs"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UserError(f"{name} must be positive, not {getattr(self, name)}")
+        if self.also_pairs and not self.also:
+            raise UserError("also_pairs says how many pairs of other data: give these with also")
         if self.rendering not in RENDERINGS:
             raise UserError(f"rendering is {' or '.join(RENDERINGS)}, not {self.rendering}")
         if self.split not in SPRITE_SPLITS or self.between not in BETWEEN:

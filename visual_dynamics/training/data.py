@@ -19,7 +19,7 @@ from torch import Tensor
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, join_pairs, without_waiting
+from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, mix_pairs, without_waiting
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
 from visual_dynamics.data.sheet_pairs import (
@@ -32,6 +32,7 @@ from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
 
+OWN_SHARE = 0.25  # of a mixture, at least: a run is about its own data
 GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 
 
@@ -44,9 +45,10 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
     if config.also:
         if config.stream:
             raise UserError("data that are streamed cannot be mixed with others")
-        main, more = (replace(config, data=data, also=None) for data in (config.data, config.also))
-        parts = (training_pairs(part, device) for part in (main, replace(more, pairs=None)))
-        return join_pairs(*(_loaded(part) for part in parts))
+        alone = replace(config, also=None, also_pairs=None)
+        own = _loaded(training_pairs(alone, device))
+        more = _loaded(training_pairs(replace(alone, data=config.also, pairs=config.also_pairs), device))
+        return mix_pairs(own, more, OWN_SHARE)
     data, size = Path(config.data), config.stored_size
     if config.stream and not holds_footage(data):
         raise UserError(f"{config.data} cannot be streamed, only what visual-dynamics prepare videos has made")

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pair import AnyPairs, Pair, without_waiting
+from visual_dynamics.data.pair import AnyPairs, MixedPairs, Pair, without_waiting
 from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
@@ -161,10 +161,10 @@ class Trainer:
 
     @torch.no_grad()
     def posteriors(self, count: int) -> Posterior:
-        """q(z | v, I) of training pairs picked at random, in evaluation mode, on the CPU."""
+        """q(z | v, I) of training pairs picked at random, in evaluation mode, on the CPU; none that was mixed in."""
         self.network.eval()
-        parts = []
-        for indices in spread(len(self.pairs), count, self.config.seed).split(128):
+        parts, own = [], self.pairs.own if isinstance(self.pairs, MixedPairs) else len(self.pairs)
+        for indices in spread(own, count, self.config.seed).split(128):
             if isinstance(self.pairs, ShardedPairs):
                 pair = self.pair_of(self.pairs.read(indices))
             else:
