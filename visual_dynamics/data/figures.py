@@ -28,7 +28,7 @@ LIMBS = 4  # two arms, two legs
 PARTS = 2 + 2 * LIMBS  # of a figure: trunk, head, both halves of each limb
 CHUNK = 256  # pairs that are drawn together
 BOXES = 6  # on a wall
-CLOUDS = (3, 9, 27)  # numbers a side of the random fields that make a wall
+CLOUDS = (3, 9, 27, 81)  # numbers a side of the random fields that make a wall
 STREAMS = {"train": 0, "test": 1}
 
 
