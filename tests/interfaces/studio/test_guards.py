@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from visual_dynamics.interfaces.listening import is_loopback
 from visual_dynamics.interfaces.studio.app import create_app
-from visual_dynamics.interfaces.studio.guards import Rates
-from visual_dynamics.interfaces.studio.settings import Limits, Settings, is_loopback
+from visual_dynamics.interfaces.studio.bounds import Rates
+from visual_dynamics.interfaces.studio.settings import Limits, Settings
 
 TOKEN = "a-token-of-the-test"
 

@@ -12,9 +12,10 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.interfaces.study.conftest import CHOICE
+from visual_dynamics.interfaces.guards import Gate
 from visual_dynamics.interfaces.study import store as store_module
 from visual_dynamics.interfaces.study.routes import MAX_BODY, study_router
-from visual_dynamics.interfaces.study.server import study_app, trusted_host
+from visual_dynamics.interfaces.study.server import study_app
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study
 
@@ -127,13 +128,23 @@ def test_a_token_on_the_network(folder: Path, store: Store) -> None:
 
 
 def test_hosts(client: TestClient) -> None:
-    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:1234", "[::1]:80", "127.9.9.9"):
-        assert trusted_host(host, network=False), host
+    here, network = Gate("study", "cookie"), Gate("study", "cookie", network=True, names=("Study.example",))
+    for host in ("localhost", "LOCALHOST:80", "localhost.", "127.0.0.1:1234", "[::1]:80", "127.9.9.9"):
+        assert here.knows(host), host
     for host in ("", "evil.example", "192.168.1.5", "localhost.evil.example", "[", "127.0.0.1.evil.example:80"):
-        assert not trusted_host(host, network=False), host
-    assert trusted_host("192.168.1.5:80", network=True) and trusted_host(socket.gethostname(), network=True)
-    assert not trusted_host("evil.example", network=True)
+        assert not here.knows(host), host
+    for host in ("192.168.1.5:80", socket.gethostname(), f"{socket.gethostname().upper()}.local", "study.example:443"):
+        assert network.knows(host), host
+    assert not network.knows("evil.example")
     assert "address" in refused(client.get("/", headers={"Host": "evil.example"}))
+
+
+def test_pages_of_other_sites_cannot_take_part(folder: Path, store: Store) -> None:
+    client = TestClient(study_app(folder, store, names=("study.example",)), base_url="http://localhost")
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert "another site" in refused(client.post("/api/raters", headers=headers))
+    for origin in ("http://localhost", "https://study.example"):  # the second one through a proxy
+        assert client.post("/api/raters", headers={"Origin": origin}).status_code == 201
 
 
 def test_any_request_is_answered_as_described(folder: Path, store: Store) -> None:

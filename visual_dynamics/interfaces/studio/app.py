@@ -1,4 +1,4 @@
-"""The application: guards around an API and a page."""
+"""The application: guards and bounds around an API and a page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
+from visual_dynamics.interfaces.guards import Gate, Guards
+from visual_dynamics.interfaces.listening import is_loopback
 from visual_dynamics.interfaces.studio import export, futures, inside, motion, transfer
+from visual_dynamics.interfaces.studio.bounds import Bounds
 from visual_dynamics.interfaces.studio.context import Here, Studio
-from visual_dynamics.interfaces.studio.guards import Guards
 from visual_dynamics.interfaces.studio.refusals import PROBLEMS, tell_errors_as_json
 from visual_dynamics.interfaces.studio.settings import Settings
 from visual_dynamics.interfaces.study.routes import study_router
@@ -23,6 +25,7 @@ from visual_dynamics.provenance import package_version
 
 PAGE = Path(__file__).parent / "page"
 NO_STUDY = "no_study.html"
+COOKIE = "visual_dynamics_token"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 DESCRIPTION = (
     "From one image, many plausible next frames. Upload a picture, or take a sample; its id stands for it in all other "
@@ -78,8 +81,14 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_api_route("/study/", _sender(PAGE / NO_STUDY), methods=["GET", "HEAD"], include_in_schema=False)
     _serve_page(app)
     tell_errors_as_json(app)
-    app.add_middleware(Guards, settings=settings)
+    app.add_middleware(Bounds, limits=settings.limits)
+    app.add_middleware(Guards, gate=_gate(settings))  # what was added last comes first
     return app
+
+
+def _gate(settings: Settings) -> Gate:
+    names = (settings.host, *settings.allowed_hosts)
+    return Gate("studio", COOKIE, not is_loopback(settings.host), settings.token, names)
 
 
 def _serve_page(app: FastAPI) -> None:

@@ -1,31 +1,18 @@
-"""Every error is JSON with one clear sentence: {"error": "..."}."""
+"""Every error of the studio is JSON with one clear sentence, and which errors there are."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from http.client import responses
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
 from visual_dynamics.errors import UserError
-
-SENTENCES = {
-    404: "there is no such page",
-    405: "this address does not take that method",
-}
-
-
-class Problem(BaseModel):
-    """What went wrong."""
-
-    error: str
-    model_config = ConfigDict(json_schema_extra={"examples": [{"error": "no image 'tree': upload it first"}]})
+from visual_dynamics.interfaces.refusals import SENTENCES, Problem, problem, validation_sentence
 
 
 def _told(description: str) -> dict[str, Any]:
@@ -54,10 +41,6 @@ class Refused(HTTPException):
         super().__init__(status, sentence, headers)
 
 
-def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, dict(headers or {}))
-
-
 def tell_errors_as_json(app: FastAPI) -> None:
     """Make every error of an application a JSON."""
     app.add_exception_handler(HTTPException, _http)
@@ -75,10 +58,7 @@ def _http(_: Request, error: Exception) -> JSONResponse:
 
 def _validation(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
-    words = str(first["msg"]).removeprefix("Value error, ")
-    return problem(422, f"{where}: {words}" if where else words)
+    return problem(422, validation_sentence(error))
 
 
 def _user(_: Request, error: Exception) -> JSONResponse:

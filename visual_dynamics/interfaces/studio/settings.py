@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import sys
 from dataclasses import dataclass, field
@@ -40,14 +39,6 @@ class Settings:
     @property
     def database(self) -> Path:
         return self.store / "studio.sqlite"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server on that address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def data_folder() -> Path:

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi import Path as FromPath
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
+from visual_dynamics.interfaces.refusals import Problem, problem, validation_sentence
 from visual_dynamics.interfaces.study.plan import MAX_TRIALS
 from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, Answer, Rater, Store, StudyFullError
 from visual_dynamics.interfaces.study.study_file import picture_path
@@ -35,12 +35,6 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 EXAMPLE_RATER = "0123456789abcdef0123456789abcdef"
-
-
-class Problem(BaseModel):
-    """Why a request was refused."""
-
-    error: str = Field(examples=["there is no such rater in this study"])
 
 
 class About(BaseModel):
@@ -105,22 +99,11 @@ class StudyRoute(APIRoute):
             try:
                 return await handle(request)
             except RequestValidationError as error:
-                return problem(422, validation_words(error))
+                return problem(422, validation_sentence(error))
             except HTTPException as error:
                 return problem(error.status_code, str(error.detail))
 
         return bounded
-
-
-def problem(status: int, words: str) -> JSONResponse:
-    return JSONResponse({"error": words}, status, {"Cache-Control": "no-store"})
-
-
-def validation_words(error: RequestValidationError) -> str:
-    """The first thing that is wrong, in a sentence."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
