@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from visual_dynamics.api import Model
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import cut_grid
+from visual_dynamics.interfaces.sprite_files import sheet_files
 
 FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
 
@@ -132,6 +136,27 @@ def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
     assert (pixels(found["frames"][0]) == samples["figure-green"]).all()
     assert {file["name"] for file in found["files"]} >= {"sheet.png", "sheet.json", "animation.gif"}
     assert "not for sprites" in post(client, "/api/animate", ask | {"model": "shapes"}, 422)["error"]
+
+
+def test_a_sheet_with_the_layout_of_aseprite(client: TestClient) -> None:
+    samples = {sample["id"]: pixels(sample["url"]) for sample in client.get("/api/samples").json()}
+    cells = cut_grid(samples["walk-sheet"], (60, 60))
+    tags = (Tag("stand", 0, 1), Tag("walk", 2, 4), Tag("run", 5, 7))
+    files = sheet_files("hero", replace(cells, durations=10 * np.arange(1, 9), tags=tags))
+    reference = client.post("/api/images?exact=true", content=files["hero.png"]).json()["id"]
+    ask = {"reference": reference, "target": "figure-green", "guided": False, "layout": files["hero.json"].decode()}
+    found = post(client, "/api/animate", ask | {"tag": "walk", "pose": 1})
+    assert found["durations"] == [30, 40, 50] and (pixels(found["frames"][1]) == samples["figure-green"]).all()
+    assert (np.stack([pixels(url) for url in found["reference"]]) == cells.frames[2:5]).all()
+    assert "'stand', 'walk', 'run'" in post(client, "/api/animate", ask | {"tag": "fly"}, 422)["error"]
+    assert "in place of rows" in post(client, "/api/animate", ask | {"row": 0}, 422)["error"]
+    assert "not valid JSON" in post(client, "/api/animate", ask | {"layout": "{"}, 422)["error"]
+    assert "leaves the picture" in post(client, "/api/animate", ask | {"reference": "figure-red"}, 422)["error"]
+    for wrong, told in ({"tag": "walk"}, "needs a layout"), ({"cell_width": 1, "cell_height": 1}, "too many"):
+        assert (
+            told
+            in post(client, "/api/animate", {"reference": "walk-sheet", "target": "figure-red"} | wrong, 422)["error"]
+        )
 
 
 def test_inside_and_relations(client: TestClient) -> None:

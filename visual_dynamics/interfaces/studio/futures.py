@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from visual_dynamics.interfaces.studio.context import (
@@ -24,7 +24,7 @@ from visual_dynamics.interfaces.studio.context import (
 )
 from visual_dynamics.interfaces.studio.samples import samples_for
 from visual_dynamics.interfaces.studio.shelf import Seen
-from visual_dynamics.interfaces.studio.uploads import FORMATS_TOLD, decode_upload
+from visual_dynamics.interfaces.studio.uploads import FORMATS_TOLD, LONGEST_SIDE, decode_upload
 from visual_dynamics.sampling.latents import sample_seeds
 
 MAX_COUNT, MAX_FIRST = 32, 100_000
@@ -38,6 +38,11 @@ UPLOAD = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+
+Exact = Annotated[
+    bool,
+    Query(description=f"Keep every pixel of a sheet; else more than {LONGEST_SIDE:,} a side are averaged down"),
+]
 
 
 class ModelShown(BaseModel):
@@ -120,12 +125,13 @@ def samples(studio: Here) -> list[Shown]:
 
 
 @router.post("/images", openapi_extra=UPLOAD, status_code=201)
-async def upload(request: Request, studio: Here) -> Shown:
+async def upload(request: Request, studio: Here, exact: Exact = False) -> Shown:
     """Upload a picture: its id stands for it in other requests, as long as the studio has room for it."""
-    data = await request.body()
     limit = studio.settings.limits.upload_pixels
-    pixels = await to_thread.run_sync(decode_upload, data, limit, limiter=_decoders)
-    return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
+    with studio.uploads.one():
+        data = await request.body()
+        pixels = await to_thread.run_sync(decode_upload, data, limit, exact, limiter=_decoders)
+        return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
 
 
 @router.post("/futures")
