@@ -89,6 +89,38 @@ def test_an_upload_with_alpha_keeps_it(client: TestClient) -> None:
     assert pixels(moved["futures"][0]["url"]).shape == (20, 16, 4)
 
 
+def test_futures_at_the_size_of_the_picture(app: FastAPI, client: TestClient, model: Model) -> None:
+    image = app.state.studio.pictures.find("shapes-1").pixels
+    ask = {"image": "shapes-1", "seed": 3, "full_size": True}
+    found = post(client, "/api/futures", ask | {"count": 2})
+    futures = [pixels(future["url"]) for future in found["futures"]]
+    assert (np.stack(futures) == model.sample(image, 2, seed=3, full_size=True)).all()
+    assert (pixels(found["input"]) == image).all()
+    z = found["futures"][1]["z"]
+    step = post(client, "/api/continue", {"image": "shapes-1", "z": z, "full_size": True}, 201)
+    assert (pixels(step["url"]) == futures[1]).all() and (step["width"], step["height"]) == (128, 128)
+    body = {"image": "shapes-1", "codes": [z], "form": "webp", "full_size": True}
+    clip = Image.open(io.BytesIO(client.post("/api/export", json=body).content))
+    assert clip.size == (128, 128) and clip.n_frames == 2  # type: ignore[attr-defined]
+    path = {"images": ["shapes-1", step["id"]], "form": "zip", "full_size": True}
+    files = zipfile.ZipFile(io.BytesIO(client.post("/api/export/path", json=path).content))
+    assert (np.array(Image.open(io.BytesIO(files.read("frame_01.png")))) == futures[1]).all()
+    buffer = io.BytesIO()
+    Image.new("RGB", (2000, 1000)).save(buffer, "PNG")
+    large = client.post("/api/images", content=buffer.getvalue()).json()["id"]
+    assert "choose fewer" in post(client, "/api/futures", ask | {"image": large, "count": 5}, 422)["error"]
+
+
+def test_files_of_sprites_keep_their_alpha(client: TestClient) -> None:
+    body = {"image": "figure-blue", "model": "sprites", "form": "zip"}
+    latent = next(model["latent"] for model in client.get("/api/models").json() if model["name"] == "sprites")
+    answer = client.post("/api/export", json=body | {"codes": [[0.0] * latent]})
+    files = zipfile.ZipFile(io.BytesIO(answer.content))
+    for name in ("input.png", "frame_01.png"):
+        picture = np.array(Image.open(io.BytesIO(files.read(name))))
+        assert picture.shape == (60, 60, 4) and set(np.unique(picture[..., 3])) == {0, 255}
+
+
 def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
     found = post(client, "/api/dimensions", {"image": "shapes-1"})
     assert found["latent"] == 8 and 3 <= len(found["dimensions"]) <= 8
