@@ -4,48 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from fastapi import FastAPI
 from PIL import Image
 
-from tests.browser import chromium
+from tests.interfaces.studio.conftest import WAIT, source, until
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.interfaces.sprite_files import write_sheet
+from visual_dynamics.interfaces.studio.samples import FIGURES, draw_figure
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-DESK, PHONE = 1280, 390  # pixels
-WAIT = 60_000  # milliseconds; other tests may run beside
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The page, open; at the end nothing was complained about, and no other host was asked."""
-    complaints, hosts = list[str](), set[str]()
-    page = browser.new_page(viewport={"width": DESK, "height": 900}, accept_downloads=True)
-    page.set_default_timeout(WAIT)
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
-    page.goto(address)
-    page.wait_for_selector("#wall figure")
-    yield page
-    page.close()
-    assert complaints == []
-    assert hosts <= {urlsplit(address).netloc, ""}  # data and blobs have none
+PHONE = 390  # pixels
 
 
 @pytest.fixture
@@ -54,18 +31,6 @@ def picture(tmp_path: Path) -> Path:
     pixels[30:60, 40:70] = (200, 40, 30)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     return tmp_path / "picture.png"
-
-
-def until(page: Page, condition: str, value: object = None) -> None:
-    """Wait for a condition. Playwright's own way of that evaluates strings in the page, which its policy forbids."""
-    end = time.monotonic() + WAIT / 1000
-    while not page.evaluate(condition, value):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(50)
-
-
-def source(page: Page, selector: str) -> str:
-    return page.locator(selector).first.get_attribute("src") or ""
 
 
 def test_upload_futures_and_a_path_through_them(page: Page, picture: Path) -> None:
@@ -132,6 +97,58 @@ def test_transfer_and_inside(page: Page) -> None:
     page.wait_for_selector(".layers .card:nth-child(4)")
     page.click("#relate")
     page.wait_for_selector(".graph .node")
+
+
+@pytest.fixture
+def hero(tmp_path: Path) -> list[Path]:
+    """The files of a sheet: a picture, and the JSON that Aseprite writes beside it."""
+    frames = np.stack([draw_figure(FIGURES["figure-red"], step) for step in range(4)])
+    sheet = Sheet(frames, np.array([80, 90, 100, 110]), (Tag("stand", 0, 1), Tag("walk", 2, 3)))
+    write_sheet(tmp_path / "hero.json", sheet)
+    return [tmp_path / "hero.png", tmp_path / "hero.json"]
+
+
+def test_an_animation_from_a_sheet_of_aseprite(page: Page, hero: list[Path]) -> None:
+    page.select_option("#model", "sprites-poses")
+    page.click("#tab-transfer")
+    page.set_input_files("[data-slot=reference]", hero)
+    page.wait_for_selector("#tags:not([hidden])")
+    assert page.is_hidden("#cells")
+    page.select_option("#tags select", "walk")
+    page.click("#animation-form .primary")
+    page.wait_for_selector("#animation-result .strip img")
+    assert page.locator("#animation-result .strip img").count() == 2
+    page.select_option("#sheet select", "walk-sheet")  # which has equal cells
+    assert page.is_visible("#cells") and page.is_hidden("#tags")
+
+
+def test_what_takes_long_can_be_cancelled(app: FastAPI, page: Page) -> None:
+    page.select_option("#model", "sprites-poses")
+    page.click("#tab-transfer")
+    until(page, "document.querySelector('[data-slot=reference]') !== null")
+    page.click("#animation-form .primary")
+    page.click("#cancel")
+    until(page, "document.querySelector('#status').textContent === 'Cancelled'")
+    assert page.is_hidden("#cancel") and page.is_hidden("#problem")
+    assert page.evaluate("document.activeElement.id") == "transfer"
+    until(page, "async () => (await (await fetch('/api/line')).json()).length === 0")  # the studio works no longer
+    assert page.locator("#animation-result img").count() == 0
+
+
+def test_futures_at_the_size_of_the_picture(page: Page, picture: Path, tmp_path: Path) -> None:
+    page.check("[name=full_size]")
+    page.select_option("[name=count]", "4")
+    page.set_input_files("#file", picture)
+    until(page, "document.querySelector('#wall .end')?.naturalWidth === 120")
+    page.click("#wall figure:nth-child(2) .pick")
+    until(page, "document.querySelectorAll('#path button').length === 2")
+    until(page, "document.querySelector('#wall').ariaBusy === 'false'")
+    page.select_option("#form", "sheet")
+    with page.expect_download() as download:
+        page.click("#download-path")
+    download.value.save_as(tmp_path / "path.png")
+    width, height = Image.open(tmp_path / "path.png").size
+    assert width >= 2 * 120 and height >= 90
 
 
 def test_every_file_can_be_read_back(page: Page, tmp_path: Path) -> None:

@@ -79,16 +79,21 @@ function showPicture() {
   for (const sample of document.querySelectorAll(".sample")) {
     sample.setAttribute("aria-pressed", sample.dataset.id === state.path[0].id);
   }
-  const path = find("#path");
+  showPath();
+}
+
+function showPath() {
+  const path = find("#path"), focused = path.contains(document.activeElement);
   path.hidden = state.path.length < 2;
   path.replaceChildren(...state.path.map((step, place) => {
     const last = place === state.path.length - 1;
     const words = place === 0 ? "Start" : `Step ${place}`;
     const image = make("img", { src: step.url, alt: "" });
-    return make("button", { type: "button", title: words, onclick: () => backTo(place), disabled: last,
+    return make("button", { type: "button", title: words, onclick: () => backTo(place),
       attributes: { "aria-label": last ? `${words}, shown now` : `Back to ${words.toLowerCase()}`,
         ...(last ? { "aria-current": "step" } : {}) } }, image);
   }));
+  if (focused) (path.hidden ? find("#file") : path.lastChild).focus(); // what was pressed is another button now
 }
 
 async function start() {

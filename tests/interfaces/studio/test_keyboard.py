@@ -1,0 +1,134 @@
+"""The page for people who use a keyboard or a screen reader: focus, words that are read aloud, names, contrast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interfaces.studio.conftest import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FOCUSED = "document.activeElement.matches"
+
+# Of each text on the page its contrast with what is behind it (WCAG 2: at least 4.5, of large text 3).
+TOO_FAINT = """() => {
+    const parts = (color) => color.match(/[0-9.]+/g).map(Number);
+    const luminance = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
+        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
+    const behind = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            const color = parts(getComputedStyle(each).backgroundColor);
+            if (color.length === 3 || color[3] === 1) return color;
+        }
+        return [255, 255, 255];
+    };
+    const found = [];
+    for (const element of document.querySelectorAll("body :not(option, svg, svg *)")) {
+        const words = [...element.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
+        if (!words.length || !element.checkVisibility()) continue;
+        const style = getComputedStyle(element), size = parseFloat(style.fontSize);
+        const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+        const [low, high] = [parts(style.color), behind(element)].map(luminance).sort((one, other) => one - other);
+        const contrast = (high + 0.05) / (low + 0.05);
+        if (contrast < (large ? 3 : 4.5)) found.push(`${contrast.toFixed(2)}: ${words[0].data.trim()}`);
+    }
+    return found;
+}"""
+
+
+def tab_to(page: Page, selector: str, most: int = 60) -> None:
+    """Press Tab until what is looked for has the focus, which everybody must see."""
+    for _ in range(most):
+        if page.evaluate(f"selector => {FOCUSED}(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+        outline = """() => {
+            const style = getComputedStyle(document.activeElement.closest('.button') ?? document.activeElement);
+            return document.activeElement === document.body || style.outlineStyle !== 'none';
+        }"""
+        assert page.evaluate(outline), page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+    raise AssertionError(f"Tab does not reach {selector}")
+
+
+def said(page: Page, words: str) -> None:
+    until(page, "words => document.querySelector('#status').textContent.includes(words)", words)
+
+
+def test_a_path_through_futures_by_keyboard(page: Page) -> None:
+    said(page, "8 futures of the picture")
+    tab_to(page, ".sample[data-id=shapes-2]")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('.sample[data-id=shapes-2]').ariaPressed === 'true'")
+    said(page, "8 futures of the picture")
+    assert page.evaluate(f"{FOCUSED}('.sample[data-id=shapes-2]')")  # others may be tried
+    tab_to(page, ".pick")
+    page.keyboard.press("Enter")
+    said(page, "at step 1")
+    assert page.evaluate(f"{FOCUSED}('#wall figure:first-child .pick')")  # of the new wall
+    page.locator("#path button").first.focus()
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('#path').hidden")
+    assert page.evaluate(f"{FOCUSED}('#file')")
+    said(page, "8 futures of the picture")
+    page.locator("#wall button:has-text('By hand')").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate(f"{FOCUSED}('#tab-motion')")
+    said(page, "sliders")
+    tab_to(page, ".slider input")
+    still = page.locator(".slider output").first.text_content()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".slider output").first.text_content() != still
+
+
+def test_a_motion_is_kept_and_deleted_by_keyboard(page: Page) -> None:
+    page.locator("#tab-futures").focus()
+    page.keyboard.press("ArrowRight")
+    said(page, "sliders")
+    tab_to(page, "#save-form input")
+    page.keyboard.type("nod")
+    page.keyboard.press("Enter")
+    said(page, "Kept nod")
+    tab_to(page, "#library button:last-child")
+    page.keyboard.press("Enter")
+    said(page, "Deleted nod")
+    assert page.evaluate(f"{FOCUSED}('#save-form input')")
+
+
+def test_transfer_by_keyboard(page: Page) -> None:
+    page.locator("#tab-futures").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    tab_to(page, "[data-slot=before]")
+    tab_to(page, "#transfer-run")
+    page.keyboard.press("Enter")
+    said(page, "The motion was carried over")
+    assert page.evaluate(f"{FOCUSED}('#transfer-run')")
+
+
+def test_names_are_those_of_their_roles(page: Page) -> None:
+    """What a screen reader is told: one name each, tabs alone in the list of tabs, a word on every picture."""
+    page.select_option("#model", "sprites-poses")
+    page.click("#tab-transfer")
+    page.wait_for_selector("#sheet input")
+    tabs = page.get_by_role("tablist", name="What to do")
+    assert tabs.get_by_role("tab").count() == 4 and tabs.locator("a").count() == 0
+    for name in ("Before: choose a file", "After: choose a file", "Sheet: choose a file"):
+        assert page.get_by_label(name, exact=True).count() == 1
+    assert page.evaluate("[...document.images].every(image => image.hasAttribute('alt'))")
+    assert page.get_by_role("main").count() == 1 and page.get_by_role("heading", level=1).count() == 1
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.select_option("#model", "sprites-poses")
+    for tab in ("motion", "transfer", "inside", "futures"):
+        page.click(f"#tab-{tab}")
+        page.wait_for_selector({"motion": ".slider", "inside": ".card"}.get(tab, "#panels"))
+        assert page.evaluate(TOO_FAINT) == []
