@@ -145,6 +145,7 @@ async def in_line(line: Line, request: Request, work: Callable[[], T]) -> T:
         return done.result()
     finally:
         gone.cancel()
+        done.cancel()  # what comes of the work concerns nobody here any more
         line.leave(job)
 
 

@@ -127,7 +127,8 @@ async def transfer(request: Request, ask: TransferAsk, studio: Here) -> Transfer
     def work() -> Transferred:
         model = studio.shelf.model(ask.model)
         z = model.encode(before.pixels, after.pixels).mean.tolist()
-        pictures = [as_url(model.picture(picture.pixels)) for picture in (before, after)]
+        pair = (model.with_alpha(model.picture(picture.pixels)[None], picture.pixels)[0] for picture in (before, after))
+        pictures = [as_url(picture) for picture in pair]
         seen = studio.shelf.seen(ask.model, target)
         result = moved(seen, codes_for(seen, [z]))[0]
         return Transferred(before=pictures[0], after=pictures[1], target=still(seen), result=result, z=z)

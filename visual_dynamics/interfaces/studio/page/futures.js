@@ -66,6 +66,9 @@ function show(found, input) {
   if (focused) (wall.querySelector(".pick") ?? find("#futures")).focus();
 }
 
+/** While new futures are made, those of the wall belong to another picture or seed. */
+const isBusy = () => find("#wall").ariaBusy === "true";
+
 function announce() {
   const step = state.path.length > 1 ? ` at step ${state.path.length - 1}` : "";
   say(`${futures.length} futures of the picture${step}`);
@@ -74,7 +77,7 @@ function announce() {
 function tile(input, future) {
   const name = `Future ${future.number + 1}`;
   const pick = make("button", { type: "button", className: "pick", title: "Go on from this future",
-    onclick: () => attempt(() => goOn(future.z, wished.full_size)), attributes: { "aria-label": `${name}: go on from it` } },
+    onclick: () => isBusy() || attempt(() => goOn(future.z, wished.full_size)), attributes: { "aria-label": `${name}: go on from it` } },
   flip(input, future.url, name));
   const actions = make("span", { className: "actions" },
     button("By hand", () => edit(future.z), { className: "quiet", ariaLabel: `${name}: move it by hand` }),

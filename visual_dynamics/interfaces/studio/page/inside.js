@@ -28,7 +28,7 @@ async function relate() {
   if (isOld()) return;
   relatedFor = subject();
   find("#relations").replaceChildren(figure(graph(found), "Black: the line on which a part moves. White: parts that move together."), list(found));
-  say(`${found.nodes.length} parts, ${found.edges.length} pairs that move together`);
+  say(`Parts: ${found.nodes.length}. Pairs that move together: ${found.edges.length}`);
 }
 
 function graph({ input, nodes, edges }) {

@@ -1,5 +1,5 @@
 // The frame around the tabs: models, the picture, samples, the path, and which tab is open.
-import { askJson, attempt } from "./api.js";
+import { askJson, attempt, say } from "./api.js";
 import { find, make } from "./dom.js";
 import { openFutures } from "./futures.js";
 import { openInside } from "./inside.js";
@@ -20,6 +20,7 @@ function show(name, focus = false) {
     find(`#${tab.getAttribute("aria-controls")}`).hidden = !chosen;
   }
   history.replaceState(null, "", `#${name}`);
+  say("");
   attempt(TABS[name]);
 }
 

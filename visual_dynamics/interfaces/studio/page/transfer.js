@@ -71,7 +71,7 @@ function setLayout(found) {
   for (const field of find("#cells").querySelectorAll("input")) field.disabled = layout !== null; // asks for no value
   const all = make("option", { value: "", textContent: "the one of the pose" });
   find("#tags select").replaceChildren(all, ...tagsIn(layout).map((name) => make("option", { value: name, textContent: name })));
-  if (layout) say(`Frames are those of ${layout.name}`);
+  find("#tags span").textContent = `Tag of ${layout?.name}`;
 }
 
 /** Names of tags, to choose from; whatever is wrong with a layout is told by the studio. */
