@@ -44,7 +44,8 @@ class Gate:
     cookie: str  # that keeps the token; browsers share cookies between the ports of a machine
     network: bool = False  # whether other machines reach it
     token: str | None = None  # that everybody has to show
-    names: tuple[str, ...] = ()  # under which it is reached beside those of this machine
+    host: str = "localhost"  # that it was told to listen at
+    names: tuple[str, ...] = ()  # further ones under which it is reached, through a proxy perhaps
 
     def refusal(self, scope: Scope) -> Response | None:
         """An answer in place of the page's, or None where the request may pass."""
@@ -75,15 +76,15 @@ class Gate:
     @cached_property
     def _names(self) -> set[str]:
         own = socket.gethostname()
-        known = ("localhost", *self.names, *((own, f"{own}.local") if self.network else ()))
+        known = ("localhost", self.host, *self.names, *((own, f"{own}.local") if self.network else ()))
         return {name.lower().rstrip(".") for name in known}
 
     def _same_site(self, headers: Headers) -> bool:
         """Pages of other sites may link here, and nothing else."""
         origin = headers.get("origin")
         if origin is not None:
-            place = origin.partition("://")[2]  # a proxy may have replaced the host, but by no name of another site
-            if place != headers.get("host") and _host_name(place) not in map(str.lower, self.names):
+            place = origin.partition("://")[2]
+            if place != headers.get("host") and place not in map(str.lower, self.names):  # a proxy may change the host
                 return False
         foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         return not foreign or headers.get("sec-fetch-mode") == "navigate"

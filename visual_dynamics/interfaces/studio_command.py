@@ -12,6 +12,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.options import DeviceOption, busy
 
 INSTALL = 'the studio needs a few more packages: pip install "visual-dynamics[studio]"'
+MAX_CONNECTIONS = 500  # more are answered 503
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 
@@ -70,5 +71,12 @@ def studio(
         app = create_app(settings)
     with closing(listen(host, port)) as listening:
         typer.echo(f"the studio is open: {link(listening, token)}  (Ctrl-C closes it)")
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, timeout_keep_alive=20))
-        server.run(sockets=[listening])
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            timeout_keep_alive=20,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=MAX_CONNECTIONS,
+        )
+        uvicorn.Server(config).run(sockets=[listening])

@@ -37,7 +37,14 @@ def test_this_machine_s_names_are_known(client: TestClient, host: str) -> None:
 
 
 def test_pages_of_other_sites_cannot_ask(client: TestClient) -> None:
-    for headers in ({"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "http://localhost:3000"},  # another server of this machine
+        {"origin": "http://127.0.0.1"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ):
         answer = client.post("/api/images", content=b"x", headers=headers)
         assert answer.status_code == 403 and answer.json()["error"]
     assert client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200

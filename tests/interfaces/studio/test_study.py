@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
+from tests.browser import TOO_FAINT
 from tests.interfaces.studio.conftest import opened, served
 from tests.interfaces.study.conftest import CHOICE, write_study
 from tests.interfaces.study.taking_part import ANSWERS, KEYS, READY, answer, stored
@@ -45,6 +46,7 @@ def test_a_study_in_the_studio_is_finished_in_a_browser(
         page.click("#begin")
         page.wait_for_selector(READY)
         assert page.evaluate("document.activeElement.id") == "question"
+        assert page.evaluate(TOO_FAINT) == []
         answer(page, KEYS[:6])
         page.reload()
         answer(page, KEYS[6:])

@@ -87,8 +87,8 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _gate(settings: Settings) -> Gate:
-    names = (settings.host, *settings.allowed_hosts)
-    return Gate("studio", COOKIE, not is_loopback(settings.host), settings.token, names)
+    network = not is_loopback(settings.host)
+    return Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts)
 
 
 def _serve_page(app: FastAPI) -> None:
