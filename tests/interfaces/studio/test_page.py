@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 from PIL import Image
 
-from tests.interfaces.studio.conftest import WAIT, source, until
+from tests.interfaces.studio.conftest import WAIT, opened, source, until
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.interfaces.sprite_files import write_sheet
@@ -249,6 +249,12 @@ def test_the_page_fits_a_phone_and_names_its_controls(page: Page) -> None:
     nameless = """[...document.querySelectorAll('button, input, select, a, [role=tab]')].filter(element =>
         !(element.ariaLabel || element.textContent.trim() || element.labels?.length)).length"""
     assert page.evaluate(nameless) == 0
+
+
+def test_a_link_leads_to_a_tab(browser: Browser, address: str) -> None:
+    with opened(browser, f"{address}/#inside") as page:
+        page.wait_for_selector(".layers .card")
+        assert page.locator("#tab-inside").get_attribute("aria-selected") == "true" and page.is_hidden("#problem")
 
 
 def test_nothing_moves_for_people_who_do_not_want_that(browser: Browser, address: str) -> None:

@@ -29,7 +29,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: _told("The request is too large"),
     422: _told("A value is missing or out of range"),
     429: _told("Too many requests of one client; Retry-After says when to come back"),
-    503: _told("The line is full; Retry-After says when to come back"),
+    503: _told("The line is full, or too many upload at once; Retry-After says when to come back"),
 }
 
 

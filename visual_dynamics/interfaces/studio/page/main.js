@@ -21,7 +21,7 @@ function show(name, focus = false) {
   }
   history.replaceState(null, "", `#${name}`);
   say("");
-  attempt(TABS[name]);
+  if (picture()) attempt(TABS[name]); // else it is opened with the first picture
 }
 
 function tabs() {
@@ -124,10 +124,7 @@ async function start() {
       attempt(TABS[open]);
     });
     const asked = location.hash.slice(1);
-    if (asked in TABS && asked !== open) {
-      open = asked;
-      show(asked);
-    }
+    if (asked in TABS) show(asked);
     begin({ ...state.samples.get(state.model.samples[0]) });
   });
 }
