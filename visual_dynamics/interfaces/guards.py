@@ -1,4 +1,4 @@
-"""Who may ask, of the studio as of a study: the host, the origin and the token of a request; and what answers carry.
+"""Who may ask, of the studio as of a study: host, origin, token and size of a request; and what answers carry.
 
 Plain ASGI: it never holds a body, and what is behind it sees a client go away.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlencode, urlsplit
@@ -17,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from visual_dynamics.interfaces.refusals import problem
+from visual_dynamics.interfaces.refusals import Refused, problem
 
 COOKIE_SECONDS = 90 * 24 * 3600
 
@@ -100,8 +101,9 @@ class Gate:
 class Guards:
     """Middleware around a whole application."""
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
-        self.app, self.gate = app, gate
+    def __init__(self, app: ASGIApp, gate: Gate, most_bytes: Callable[[str], int]) -> None:
+        """most_bytes: of the body of a request to a path."""
+        self.app, self.gate, self.most_bytes = app, gate, most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -115,7 +117,23 @@ class Guards:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (self.gate.refusal(scope) or self.app)(scope, receive, send_with_headers)
+        answer = self.gate.refusal(scope) or self.app
+        await answer(scope, _bounded(receive, self.most_bytes(scope["path"])), send_with_headers)
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """Reads a body as long as it is not too large."""
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > most:
+            raise Refused(413, f"the request is too large: at most {most:,} bytes")
+        return message
+
+    return bounded
 
 
 def _host_name(host: str) -> str:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from visual_dynamics.interfaces.listening import is_loopback
 from visual_dynamics.interfaces.studio.app import create_app
-from visual_dynamics.interfaces.studio.bounds import Rates
+from visual_dynamics.interfaces.studio.rates import Rates
 from visual_dynamics.interfaces.studio.settings import Limits, Settings
 
 TOKEN = "a-token-of-the-test"

@@ -17,9 +17,9 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from tests.interfaces.studio.conftest import GENEROUS, served
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.app import create_app
 from visual_dynamics.interfaces.studio.line import CLIENT_GONE, Line, UnwantedError, in_line
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.interfaces.studio.settings import Settings
 
 

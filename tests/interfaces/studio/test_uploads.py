@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from tests.interfaces.studio.malformed import good, uploads
 from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.pictures import Pictures
-from visual_dynamics.interfaces.studio.refusals import Refused
-from visual_dynamics.interfaces.studio.uploads import LONGEST_SIDE, Uploads, decode_upload
+from visual_dynamics.interfaces.studio.uploads import LONGEST_SIDE, decode_upload
 
 PIXELS = 16_000_000
 
@@ -52,14 +52,6 @@ def test_large_photographs_are_made_smaller() -> None:
     assert decode_upload(buffer.getvalue(), PIXELS, exact=True).shape == (1000, 4000, 3)  # as sheets are kept
     with pytest.raises(UserError, match="too large"):
         decode_upload(buffer.getvalue(), 1_000_000, exact=True)
-
-
-def test_uploads_at_once_are_bounded() -> None:
-    uploads_at_hand = Uploads(1)
-    for _ in range(2):
-        with uploads_at_hand.one(), pytest.raises(Refused) as refused, uploads_at_hand.one():
-            pass
-        assert refused.value.status_code == 503 and refused.value.headers
 
 
 def test_the_pictures_that_nobody_uses_make_room() -> None:

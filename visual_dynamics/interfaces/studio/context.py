@@ -20,7 +20,6 @@ from visual_dynamics.interfaces.studio.samples import draw_samples
 from visual_dynamics.interfaces.studio.saved_motions import SavedMotions
 from visual_dynamics.interfaces.studio.settings import Settings
 from visual_dynamics.interfaces.studio.shelf import Seen, Shelf
-from visual_dynamics.interfaces.studio.uploads import Uploads
 
 T = TypeVar("T")
 MAX_LATENT = 100_000  # numbers of a motion code
@@ -93,7 +92,6 @@ class Studio:
         self.shelf = Shelf(settings.models, settings.device, self.line.check)
         self.saved = SavedMotions(settings.database)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
-        self.uploads = Uploads(settings.limits.uploads_at_once)
 
     def warm_up(self) -> None:
         """Load the first model while people look at the page: what they ask for first comes at once."""

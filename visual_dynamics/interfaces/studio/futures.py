@@ -31,7 +31,8 @@ from visual_dynamics.sampling.latents import sample_seeds
 
 MAX_COUNT, MAX_FIRST = 32, 100_000
 router = APIRouter(tags=["futures"])
-_decoders = CapacityLimiter(2)  # uploads decoded at a time
+_uploads = CapacityLimiter(16)  # read at a time: their bytes are in memory
+_decoders = CapacityLimiter(2)  # of them decoded
 
 UPLOAD = {
     "requestBody": {
@@ -132,7 +133,7 @@ def samples(studio: Here) -> list[Shown]:
 async def upload(request: Request, studio: Here, exact: Exact = False) -> Shown:
     """Upload a picture: its id stands for it in other requests, as long as the studio has room for it."""
     limit = studio.settings.limits.upload_pixels
-    with studio.uploads.one():
+    async with _uploads:
         data = await request.body()
         pixels = await to_thread.run_sync(decode_upload, data, limit, exact, limiter=_decoders)
         return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.refusals import Refused
 
 T = TypeVar("T")
 RETRY_AFTER = 2  # seconds until a client should ask again

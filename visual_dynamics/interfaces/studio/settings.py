@@ -14,7 +14,6 @@ class Limits:
 
     upload_bytes: int = 10_000_000
     upload_pixels: int = 16_000_000  # decoded
-    uploads_at_once: int = 16  # of all clients
     full_size_pixels: int = 8_000_000  # of all pictures of an answer at the size of the picture
     json_bytes: int = 2_000_000
     image_bytes: int = 256_000_000  # of all pictures that are kept in memory together

@@ -19,8 +19,8 @@ from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.pictures import Picture
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.sampling.predictor import EncodedImage
 from visual_dynamics.weights import MOTION_ENCODER

@@ -15,6 +15,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.interfaces.animate import Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.interfaces.animate_command import GUIDES
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.sprite_files import encode_sprite_clip, sheet_files
 from visual_dynamics.interfaces.studio.context import (
     Ask,
@@ -28,7 +29,6 @@ from visual_dynamics.interfaces.studio.context import (
     still,
 )
 from visual_dynamics.interfaces.studio.pictures import Picture, as_url
-from visual_dynamics.interfaces.studio.refusals import Refused
 
 MAX_FRAMES = 32  # of an animation
 MAX_CELLS = 1_024  # of a sheet

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels, one_line_errors, read_image, resized, upright
-from visual_dynamics.interfaces.studio.refusals import Refused
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 FORMATS_TOLD = "PNG, JPEG, WebP, GIF or BMP"
-RETRY_AFTER = 1  # seconds until a client should upload again
 LONGEST_SIDE = 2_048  # of the pictures that are kept; larger ones are averaged down
-
-
-class Uploads:
-    """Those at hand, whose bytes are in memory: bounded, whatever the number of clients."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self._count = most, 0
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """One more, or a refusal. Called from the event loop alone, so nothing is locked."""
-        if self._count >= self.most:
-            raise Refused(503, "too many pictures are being uploaded: wait a little", RETRY_AFTER)
-        self._count += 1
-        try:
-            yield
-        finally:
-            self._count -= 1
 
 
 def decode_upload(data: bytes, max_pixels: int, exact: bool = False) -> Pixels:

@@ -6,12 +6,11 @@ import socket
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
+from fastapi import FastAPI
 
 from visual_dynamics.interfaces.guards import Gate, Guards
-from visual_dynamics.interfaces.refusals import SENTENCES, problem
-from visual_dynamics.interfaces.study.routes import study_router
+from visual_dynamics.interfaces.refusals import tell_errors_as_json
+from visual_dynamics.interfaces.study.routes import MAX_BODY, study_router
 from visual_dynamics.interfaces.study.store import Store
 
 MAX_REQUESTS = 200  # in flight; more are answered 503
@@ -21,13 +20,9 @@ def study_app(folder: Path, store: Store, token: str | None = None, names: tuple
     """The application. With a token (on a network) every request needs it: in the link, a cookie or a header."""
     app = FastAPI(title="Visual Dynamics study", docs_url=None, redoc_url=None)
     app.include_router(study_router(folder, store))
-
-    @app.exception_handler(HTTPException)
-    async def refused(_request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, SENTENCES.get(error.status_code, str(error.detail)))
-
+    tell_errors_as_json(app)
     gate = Gate("study", f"study_{store.study.id}", network=token is not None, token=token, names=names)
-    app.add_middleware(Guards, gate=gate)
+    app.add_middleware(Guards, gate=gate, most_bytes=lambda _path: MAX_BODY)
     return app
 
 

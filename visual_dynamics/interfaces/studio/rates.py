@@ -1,7 +1,4 @@
-"""How much anybody may ask of the studio: requests a second, and bytes of one. Who may ask at all: see `guards`.
-
-Plain ASGI: it sees the disconnection of a client, and never holds a body.
-"""
+"""How often anybody may ask the studio. Who may ask at all: see `guards`."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from visual_dynamics.interfaces.refusals import problem
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.interfaces.studio.settings import Limits
 
 CLIENTS = 10_000  # addresses whose rates are remembered
@@ -39,11 +35,11 @@ class Rates:
         return 0.0 if may else (1 - left) / self.per_second
 
 
-class Bounds:
-    """Middleware around the whole application, inside the guards."""
+class RateLimit:
+    """Middleware around the whole application, inside the guards; it also tells the order of work."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self.app, self.limits = app, limits
+        self.app = app
         self.rates = Rates(limits.requests_per_second, limits.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,19 +59,4 @@ class Bounds:
             later = {"Retry-After": str(math.ceil(seconds))}
             await problem(429, "too many requests: wait a little", later)(scope, receive, send)
         else:
-            await self.app(scope, self._counted(scope, receive), send_with_place)
-
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        """Reads a body as long as it is not too large."""
-        most = self.limits.upload_bytes if scope["path"] == "/api/images" else self.limits.json_bytes
-        taken = 0
-
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > most:
-                raise Refused(413, f"the request is too large: at most {most:,} bytes")
-            return message
-
-        return counted
+            await self.app(scope, receive, send_with_place)
