@@ -5,8 +5,8 @@ Starts a studio of its own on a free port, as people start it, and asks it over 
 - first futures: from the begin of an upload to the arrival of eight futures, a fresh picture each time;
 - slider preview: one motion code after the other for one picture, by one client;
 - uploads: 500 malformed ones, drawn from a seed; then a good one;
-- load: many clients at once, of one address and of as many as there are clients (127.0.0.2 and so on, which Linux
-  has); every answer must be good, or a stated 429 or 503, and the order of the line kept.
+- load: many clients at once, of one address and of many (Linux); every answer must be good, or a stated 429 or 503,
+  and the order of the line kept.
 """
 
 from __future__ import annotations

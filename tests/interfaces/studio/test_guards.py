@@ -40,10 +40,8 @@ def test_pages_of_other_sites_cannot_ask(client: TestClient) -> None:
     for headers in (
         {"origin": "http://evil.example"},
         {"origin": "http://localhost:3000"},  # another server of this machine
-        {"origin": "http://127.0.0.1"},
         {"origin": "null"},
         {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
     ):
         answer = client.post("/api/images", content=b"x", headers=headers)
         assert answer.status_code == 403 and answer.json()["error"]

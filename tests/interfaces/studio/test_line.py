@@ -83,22 +83,6 @@ def test_a_client_that_goes_away_leaves_the_line(gate: threading.Event) -> None:
     line.close()
 
 
-def test_work_that_nobody_waits_for_ends(gate: threading.Event) -> None:
-    line = Line(length=4, per_client=4)
-
-    def work() -> None:
-        while True:
-            gate.set()
-            line.check()
-
-    job = line.join("me", "", work)
-    assert gate.wait(5)
-    line.leave(job)
-    assert isinstance(job.result.exception(5), UnwantedError)
-    assert line.join("me", "", lambda: line.check()).result.result(5) is None  # what comes next is wanted
-    line.close()
-
-
 def test_an_animation_ends_when_its_client_hangs_up(app: FastAPI, address: str) -> None:
     line: Line = app.state.studio.line
     body = json.dumps({"reference": "walk-sheet", "target": "figure-blue", "cell_width": 60, "cell_height": 60})
@@ -112,20 +96,18 @@ def test_an_animation_ends_when_its_client_hangs_up(app: FastAPI, address: str) 
     assert isinstance(job.result.exception(60), UnwantedError)
 
 
-def test_a_full_line_is_told_over_the_network(studio_settings: Settings, gate: threading.Event) -> None:
-    app = create_app(replace(studio_settings, limits=replace(GENEROUS, line_length=2)))
+def test_a_full_line_is_told_over_the_network(app: FastAPI, address: str, gate: threading.Event) -> None:
     line: Line = app.state.studio.line
+    while len(line):
+        pass
+    held = [line.join(f"another {number}", "", gate.wait) for number in range(line.length)]
     body = {"image": "shapes-1", "codes": [[0.0] * 8]}
-    with served(app) as address:
-        held = [line.join(f"another {number}", "", gate.wait) for number in range(2)]
-        refused = httpx.post(f"{address}/api/decode", json=body, timeout=60)
-        gate.set()
-        for job in held:
-            job.result.result(60)
-        assert httpx.post(f"{address}/api/decode", json=body, timeout=60).status_code == 200
+    refused = httpx.post(f"{address}/api/decode", json=body, timeout=60)
+    gate.set()
+    held[-1].result.result(60)
     assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
-    assert refused.json() == {"error": "the line is full: 2 pieces of work wait"}
-    line.close()
+    assert refused.json() == {"error": f"the line is full: {line.length} pieces of work wait"}
+    assert httpx.post(f"{address}/api/decode", json=body, timeout=60).status_code == 200
 
 
 def test_many_clients_at_once_are_served_in_order_or_told_to_wait(studio_settings: Settings) -> None:

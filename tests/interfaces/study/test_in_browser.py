@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser import chromium
-from tests.interfaces.study.conftest import REALISTIC, Server, write_study
-from tests.interfaces.study.taking_part import ANSWERS, KEYS, READY, answer, stored
+from tests.interfaces.study.conftest import ANSWERS, KEYS, READY, REALISTIC, Server, answer, stored, write_study
 from visual_dynamics.interfaces.study.offline import offline_page, read_answers
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study

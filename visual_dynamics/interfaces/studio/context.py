@@ -51,9 +51,7 @@ Code = Annotated[
         examples=[[0.5, -1, 0, 0, 0, 0, 0, 0.8]],
     ),
 ]
-FullSizeField = Annotated[
-    bool, Field(description="Results have the size of the image: its own pixels, moved. Slower; large ones are refused")
-]
+FullSizeField = Annotated[bool, Field(description="Results have the size of the image: its own pixels, moved")]
 Url = Annotated[str, Field(description="A PNG as a data URL", examples=["data:image/png;base64,iVBORw0KGgo="])]
 
 
@@ -155,10 +153,7 @@ def moved(seen: Seen, codes: Tensor, fast: bool = False) -> list[str]:
 
 
 def moved_pictures(seen: Seen, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
-    """The image moved by each code (n, latent): (H, W, 3), or (H, W, 4) of sprites.
-
-    most_pixels: where given, results have the image's own size, and not more pixels than these together.
-    """
+    """The image moved by each code (n, latent): (H, W, 3 or 4); with `most_pixels` (in all) at the image's own size."""
     predictor = seen.model.predictor
     predictor.set_image(seen.encoded)
     if most_pixels is None or seen.model.keeps_size(seen.pixels):
@@ -174,9 +169,8 @@ def check_pixels(count: int, pixels: Pixels, most: int) -> None:
     """Refuse so many pictures of that size where they are too large for one answer."""
     height, width = pixels.shape[:2]
     if count * height * width > most:
-        told = f"{count} pictures of {width} x {height} pixels are too large for one answer"
-        limit = f"at most {most // 10**6} million pixels together"
-        raise UserError(f"{told} ({limit}): choose fewer, or a smaller picture")
+        told = f"{count} pictures of {width} x {height} pixels are too large (at most {most // 10**6} million in all)"
+        raise UserError(f"{told}: choose fewer, or a smaller picture")
 
 
 def _with_alpha(seen: Seen, decoded: Tensor) -> Pixels:

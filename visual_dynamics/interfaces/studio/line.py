@@ -81,7 +81,8 @@ class Line:
 
     def check(self) -> None:
         """What long work calls now and then: raises UnwantedError where nobody waits for it any more."""
-        if self._at_hand is not None and not self._at_hand.wanted:
+        job = self._at_hand if threading.current_thread() is self._thread else None  # others compute for themselves
+        if job and not job.wanted:
             raise UnwantedError
 
     def place(self, client: str, ticket: str) -> int | None:

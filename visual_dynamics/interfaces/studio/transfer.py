@@ -141,10 +141,6 @@ async def animate(request: Request, ask: AnimateAsk, studio: Here) -> Animated:
     """Carry a whole animation of a sprite over to another character."""
     if not studio.shelf.entry(ask.model).of_sprites:
         raise Refused(422, f"model: {ask.model} is not for sprites; choose one that is")
-    if ask.row is not None and ask.layout is not None:
-        raise Refused(422, "row: a sheet with a layout has tags in place of rows")
-    if ask.tag is not None and ask.layout is None:
-        raise Refused(422, "tag: the sheet needs a layout that tells its tags")
     reference, target = studio.pictures.find(ask.reference), studio.pictures.find(ask.target)
     return await studio.compute(request, lambda: _animate(studio, ask, reference, target))
 
