@@ -5,7 +5,8 @@ Starts a studio of its own on a free port, as people start it, and asks it over 
 - first futures: from the begin of an upload to the arrival of eight futures, a fresh picture each time;
 - slider preview: one motion code after the other for one picture, by one client;
 - uploads: 500 malformed ones, drawn from a seed; then a good one;
-- load: many clients at once; every answer must be good, or a stated 429 or 503, and the order of the line kept.
+- load: many clients at once, of one address and of many (Linux); every answer must be good, or a stated 429 or 503,
+  and the order of the line kept.
 """
 
 from __future__ import annotations
@@ -98,12 +99,13 @@ def malformed(client: httpx.Client, process: int, count: int = 500) -> dict[str,
     }
 
 
-async def load(address: str, process: int, clients: int, seconds: float) -> dict[str, Any]:
+async def load(address: str, process: int, clients: int, seconds: float, many: bool) -> dict[str, Any]:
     statuses, faults, line, held = Counter[int](), Counter[str](), list[tuple[int, int]](), list[float]()
     end = time.monotonic() + seconds
 
     async def one(number: int) -> None:
-        async with httpx.AsyncClient(base_url=address, timeout=120) as client:
+        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{2 + number % 250}" if many else None)
+        async with httpx.AsyncClient(base_url=address, timeout=120, transport=transport) as client:
             seed = 0
             while time.monotonic() < end:
                 seed += 1
@@ -161,7 +163,8 @@ def main() -> None:
                     "malformed": malformed(client, studio.pid),
                 }
             time.sleep(5)  # the rates of this address recover
-            result["load"] = asyncio.run(load(address, studio.pid, options.clients, options.seconds))
+            for name, many in (("load", False), ("load_of_many_addresses", True)):
+                result[name] = asyncio.run(load(address, studio.pid, options.clients, options.seconds, many))
         finally:
             studio.terminate()
             studio.wait(20)

@@ -72,22 +72,29 @@ def read_layout(path: Path) -> Layout:
     try:
         if not path.is_file():
             raise UserError(f"cannot read {path}: {why_no_file(path)}")
-        return _layout(_load(path))
-    except _ForeignError as error:
-        raise UserError(f"cannot read {path} as an Aseprite sheet: {error}") from error
+        with path.open("rb") as file:
+            return parse_layout(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def parse_layout(data: bytes, name: str) -> Layout:
+    """`read_layout` for a JSON that is in memory; `name` stands in error messages."""
+    try:
+        return _layout(_parsed(data))
+    except _ForeignError as error:
+        raise UserError(f"cannot read {name} as an Aseprite sheet: {error}") from error
 
 
 class _ForeignError(Exception):
     """What is wrong with a JSON, in words that follow its name."""
 
 
-def _load(path: Path) -> Any:
-    if path.stat().st_size > MAX_BYTES:
+def _parsed(data: bytes) -> Any:
+    if len(data) > MAX_BYTES:
         raise _ForeignError(f"it is too large (at most {MAX_BYTES:,} bytes)")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
         # strict=False: Aseprite does not escape line breaks in names
         return json.loads(text, strict=False, object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:

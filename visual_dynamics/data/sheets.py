@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Tag, read_layout
+from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Layout, Tag, read_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import why_no_file
 from visual_dynamics.images import FORMATS, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Pixels
@@ -138,14 +138,19 @@ def read_aseprite(path: str | Path) -> Sheet:
     """The frames that an Aseprite JSON describes, from the picture it names; trimmed ones get their margins back."""
     path = Path(path)
     layout = read_layout(path)
+    _check_layout(layout, str(path))
+    return cut_layout(_read_rgba(path.parent / layout.image), layout, str(path))
+
+
+def cut_layout(picture: Pixels, layout: Layout, name: str) -> Sheet:
+    """`read_aseprite` for a picture (H, W, 4) and a layout that are in memory; `name` stands in error messages."""
+    _check_layout(layout, name)
     width, height = layout.boxes[0].source
-    _check_total(path, len(layout.boxes), height, width)
-    picture = _read_rgba(path.parent / layout.image)
     frames = np.zeros((len(layout.boxes), height, width, 4), np.uint8)
     for frame, box in zip(frames, layout.boxes, strict=True):
         (x, y), (w, h), (left, top) = box.corner, box.size, box.margin
         if x + w > picture.shape[1] or y + h > picture.shape[0]:
-            raise UserError(f"{box.name} in {path} leaves the picture {layout.image}, which is {_size(picture)}")
+            raise UserError(f"{box.name} in {name} leaves the picture {layout.image}, which is {_size(picture)}")
         frame[top : top + h, left : left + w] = picture[y : y + h, x : x + w]
     return Sheet(frames, np.array([box.duration for box in layout.boxes], np.int64), layout.tags)
 
@@ -229,7 +234,12 @@ def _frames_of(image: Image.Image) -> tuple[Pixels, npt.NDArray[np.int64]]:
     return np.stack(frames), np.array(durations, np.int64)
 
 
-def _check_total(path: Path, count: int, height: int, width: int) -> None:
+def _check_layout(layout: Layout, name: str) -> None:
+    width, height = layout.boxes[0].source
+    _check_total(name, len(layout.boxes), height, width)
+
+
+def _check_total(path: Path | str, count: int, height: int, width: int) -> None:
     """A few lines of JSON may ask for any number of frames."""
     if count * height * width > MAX_PIXELS:
         size = f"{count:,} frames of {width} x {height} pixels"

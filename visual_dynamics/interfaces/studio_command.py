@@ -12,6 +12,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.options import DeviceOption, busy
 
 INSTALL = 'the studio needs a few more packages: pip install "visual-dynamics[studio]"'
+MAX_CONNECTIONS = 500  # more are answered 503
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 
@@ -46,7 +47,8 @@ def studio(
     import secrets
     from contextlib import closing
 
-    from visual_dynamics.interfaces.studio.settings import Settings, data_folder, is_loopback
+    from visual_dynamics.interfaces.listening import is_loopback, link, listen
+    from visual_dynamics.interfaces.studio.settings import Settings, data_folder
 
     if token is not None and not TOKEN.fullmatch(token):
         raise UserError("a token has 8 to 128 letters, digits, - or _")
@@ -55,7 +57,6 @@ def studio(
     with busy("opening the studio"):
         from visual_dynamics.api import find_device
         from visual_dynamics.interfaces.studio.app import create_app
-        from visual_dynamics.interfaces.study.server import listen
 
         settings = Settings(
             store=store or data_folder(),
@@ -69,8 +70,13 @@ def studio(
         )
         app = create_app(settings)
     with closing(listen(host, port)) as listening:
-        shown = f"[{host}]" if ":" in host else host
-        ending = f"/?token={token}" if token else "/"
-        typer.echo(f"the studio is open: http://{shown}:{listening.getsockname()[1]}{ending}  (Ctrl-C closes it)")
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, timeout_keep_alive=20))
-        server.run(sockets=[listening])
+        typer.echo(f"the studio is open: {link(listening, token)}  (Ctrl-C closes it)")
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            timeout_keep_alive=20,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=MAX_CONNECTIONS,
+        )
+        uvicorn.Server(config).run(sockets=[listening])

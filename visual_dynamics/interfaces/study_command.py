@@ -79,17 +79,21 @@ def serve(
         str, typer.Option(help="Address to listen at; 0.0.0.0 opens the study to the network.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes any free one.")] = 8765,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name under which the study is reached; may be repeated.")
+    ] = None,
 ) -> None:
     """Ask people on this machine or network; answers go into FOLDER/answers.sqlite3."""
     _need_studio()
+    from visual_dynamics.interfaces.listening import is_loopback, link, listen
     from visual_dynamics.interfaces.study import server
     from visual_dynamics.interfaces.study.study_file import read_study
 
     read_study(folder)  # what is wrong with it comes first
-    with closing(server.listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
-        token = None if server.is_loopback(bound) else store.token
-        typer.echo(f"the study is at {server.link(bound, token)} (Ctrl-C ends it; answers are kept)")
-        server.serve(folder, store, bound, token)
+    with closing(listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
+        token = None if is_loopback(bound.getsockname()[0]) else store.token
+        typer.echo(f"the study is at {link(bound, token)} (Ctrl-C ends it; answers are kept)")
+        server.serve(folder, store, bound, token, tuple(allow_host or ()))
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from visual_dynamics.api import Model
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import cut_grid
+from visual_dynamics.interfaces.sprite_files import sheet_files
 
 FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
 
@@ -83,6 +87,31 @@ def test_an_upload_with_alpha_keeps_it(client: TestClient) -> None:
     assert answer.status_code == 201 and (answer.json()["width"], answer.json()["height"]) == (16, 20)
     moved = post(client, "/api/futures", {"image": answer.json()["id"], "model": "sprites", "count": 1})
     assert pixels(moved["futures"][0]["url"]).shape == (20, 16, 4)
+    body = {"image": answer.json()["id"], "model": "sprites", "codes": [moved["futures"][0]["z"]], "form": "zip"}
+    files = zipfile.ZipFile(io.BytesIO(client.post("/api/export", json=body).content))
+    assert all(Image.open(files.open(name)).mode == "RGBA" for name in ("input.png", "frame_01.png"))
+
+
+def test_futures_at_the_size_of_the_picture(app: FastAPI, client: TestClient, model: Model) -> None:
+    image = app.state.studio.pictures.find("shapes-1").pixels
+    ask = {"image": "shapes-1", "seed": 3, "full_size": True}
+    found = post(client, "/api/futures", ask | {"count": 2})
+    futures = [pixels(future["url"]) for future in found["futures"]]
+    assert (np.stack(futures) == model.sample(image, 2, seed=3, full_size=True)).all()
+    assert (pixels(found["input"]) == image).all()
+    z = found["futures"][1]["z"]
+    step = post(client, "/api/continue", {"image": "shapes-1", "z": z, "full_size": True}, 201)
+    assert (pixels(step["url"]) == futures[1]).all() and (step["width"], step["height"]) == (128, 128)
+    body = {"image": "shapes-1", "codes": [z], "form": "webp", "full_size": True}
+    clip = Image.open(io.BytesIO(client.post("/api/export", json=body).content))
+    assert clip.size == (128, 128) and clip.n_frames == 2  # type: ignore[attr-defined]
+    path = {"images": ["shapes-1", step["id"]], "form": "zip", "full_size": True}
+    files = zipfile.ZipFile(io.BytesIO(client.post("/api/export/path", json=path).content))
+    assert (np.array(Image.open(files.open("frame_01.png"))) == futures[1]).all()
+    buffer = io.BytesIO()
+    Image.new("RGB", (2000, 1000)).save(buffer, "PNG")
+    large = client.post("/api/images", content=buffer.getvalue()).json()["id"]
+    assert "choose fewer" in post(client, "/api/futures", ask | {"image": large, "count": 5}, 422)["error"]
 
 
 def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
@@ -132,6 +161,23 @@ def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
     assert (pixels(found["frames"][0]) == samples["figure-green"]).all()
     assert {file["name"] for file in found["files"]} >= {"sheet.png", "sheet.json", "animation.gif"}
     assert "not for sprites" in post(client, "/api/animate", ask | {"model": "shapes"}, 422)["error"]
+
+
+def test_a_sheet_with_the_layout_of_aseprite(client: TestClient) -> None:
+    samples = {sample["id"]: pixels(sample["url"]) for sample in client.get("/api/samples").json()}
+    cells = cut_grid(samples["walk-sheet"], (60, 60))
+    tags = (Tag("stand", 0, 1), Tag("walk", 2, 4), Tag("run", 5, 7))
+    files = sheet_files("hero", replace(cells, durations=10 * np.arange(1, 9), tags=tags))
+    reference = client.post("/api/images?exact=true", content=files["hero.png"]).json()["id"]
+    ask = {"reference": reference, "target": "figure-green", "guided": False, "layout": files["hero.json"].decode()}
+    found = post(client, "/api/animate", ask | {"tag": "walk", "pose": 1})
+    assert found["durations"] == [30, 40, 50] and (pixels(found["frames"][1]) == samples["figure-green"]).all()
+    assert (np.stack([pixels(url) for url in found["reference"]]) == cells.frames[2:5]).all()
+    assert "'stand', 'walk', 'run'" in post(client, "/api/animate", ask | {"tag": "fly"}, 422)["error"]
+    assert "not valid JSON" in post(client, "/api/animate", ask | {"layout": "{"}, 422)["error"]
+    assert "leaves the picture" in post(client, "/api/animate", ask | {"reference": "figure-red"}, 422)["error"]
+    tiny = {"reference": "walk-sheet", "target": "figure-red", "cell_width": 1, "cell_height": 1}
+    assert "too many" in post(client, "/api/animate", tiny, 422)["error"]
 
 
 def test_inside_and_relations(client: TestClient) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from visual_dynamics.interfaces.cli import main
+from visual_dynamics.interfaces.listening import link, listen
 from visual_dynamics.interfaces.studio.saved_motions import SavedMotions
 
 
@@ -37,6 +38,12 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path))
     assert "no model" in mistake(capsys, "--store", str(tmp_path), "--model", "nothing")
     assert "cannot serve" in mistake(capsys, "--store", str(tmp_path / "new"), "--host", "203.0.113.7")
+
+
+def test_the_link_can_be_opened() -> None:
+    with listen("0.0.0.0", 0) as everywhere:
+        shown = link(everywhere, "secret")
+    assert shown.endswith("/?token=secret") and "//0.0.0.0" not in shown
 
 
 def test_the_library_survives_a_restart(tmp_path: Path) -> None:

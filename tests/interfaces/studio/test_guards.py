@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from visual_dynamics.interfaces.listening import is_loopback
 from visual_dynamics.interfaces.studio.app import create_app
-from visual_dynamics.interfaces.studio.guards import Rates
-from visual_dynamics.interfaces.studio.settings import Limits, Settings, is_loopback
+from visual_dynamics.interfaces.studio.rates import Rates
+from visual_dynamics.interfaces.studio.settings import Limits, Settings
 
 TOKEN = "a-token-of-the-test"
 
@@ -36,7 +37,12 @@ def test_this_machine_s_names_are_known(client: TestClient, host: str) -> None:
 
 
 def test_pages_of_other_sites_cannot_ask(client: TestClient) -> None:
-    for headers in ({"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "http://localhost:3000"},  # another server of this machine
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ):
         answer = client.post("/api/images", content=b"x", headers=headers)
         assert answer.status_code == 403 and answer.json()["error"]
     assert client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200

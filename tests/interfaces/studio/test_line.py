@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,9 +17,9 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from tests.interfaces.studio.conftest import GENEROUS, served
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.app import create_app
-from visual_dynamics.interfaces.studio.line import CLIENT_GONE, Line, in_line
-from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.studio.line import CLIENT_GONE, Line, UnwantedError, in_line
 from visual_dynamics.interfaces.studio.settings import Settings
 
 
@@ -78,6 +81,33 @@ def test_a_client_that_goes_away_leaves_the_line(gate: threading.Event) -> None:
     line.join("me", "", lambda: None).result.result(5)
     assert ran == []
     line.close()
+
+
+def test_an_animation_ends_when_its_client_hangs_up(app: FastAPI, address: str) -> None:
+    line: Line = app.state.studio.line
+    body = json.dumps({"reference": "walk-sheet", "target": "figure-blue", "cell_width": 60, "cell_height": 60})
+    head = "POST /api/animate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Ticket: gone\r\n"
+    with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)) as client:
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        while (job := next((job for job in list(line._jobs.values()) if job.ticket == "gone"), None)) is None:
+            pass
+        while not job.result.running():
+            assert not job.result.done()
+    assert isinstance(job.result.exception(60), UnwantedError)
+
+
+def test_a_full_line_is_told_over_the_network(app: FastAPI, address: str, gate: threading.Event) -> None:
+    line: Line = app.state.studio.line
+    while len(line):
+        pass
+    held = [line.join(f"another {number}", "", gate.wait) for number in range(line.length)]
+    body = {"image": "shapes-1", "codes": [[0.0] * 8]}
+    refused = httpx.post(f"{address}/api/decode", json=body, timeout=60)
+    gate.set()
+    held[-1].result.result(60)
+    assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
+    assert refused.json() == {"error": f"the line is full: {line.length} pieces of work wait"}
+    assert httpx.post(f"{address}/api/decode", json=body, timeout=60).status_code == 200
 
 
 def test_many_clients_at_once_are_served_in_order_or_told_to_wait(studio_settings: Settings) -> None:

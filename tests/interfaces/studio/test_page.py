@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-import io
+import base64
 import json
-import time
+import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from fastapi import FastAPI
 from PIL import Image
 
-from tests.browser import chromium
+from tests.interfaces.studio.conftest import WAIT, opened, source, until
+from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.interfaces.sprite_files import write_sheet
+from visual_dynamics.interfaces.studio.samples import FIGURES, draw_figure
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-DESK, PHONE = 1280, 390  # pixels
-WAIT = 60_000  # milliseconds; other tests may run beside
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The page, open; at the end nothing was complained about, and no other host was asked."""
-    complaints, hosts = list[str](), set[str]()
-    page = browser.new_page(viewport={"width": DESK, "height": 900}, accept_downloads=True)
-    page.set_default_timeout(WAIT)
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
-    page.goto(address)
-    page.wait_for_selector("#wall figure")
-    yield page
-    page.close()
-    assert complaints == []
-    assert hosts <= {urlsplit(address).netloc, ""}  # data and blobs have none
+PHONE = 390  # pixels
 
 
 @pytest.fixture
@@ -54,18 +32,6 @@ def picture(tmp_path: Path) -> Path:
     pixels[30:60, 40:70] = (200, 40, 30)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     return tmp_path / "picture.png"
-
-
-def until(page: Page, condition: str, value: object = None) -> None:
-    """Wait for a condition. Playwright's own way of that evaluates strings in the page, which its policy forbids."""
-    end = time.monotonic() + WAIT / 1000
-    while not page.evaluate(condition, value):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(50)
-
-
-def source(page: Page, selector: str) -> str:
-    return page.locator(selector).first.get_attribute("src") or ""
 
 
 def test_upload_futures_and_a_path_through_them(page: Page, picture: Path) -> None:
@@ -134,24 +100,101 @@ def test_transfer_and_inside(page: Page) -> None:
     page.wait_for_selector(".graph .node")
 
 
+@pytest.fixture
+def hero(tmp_path: Path) -> list[Path]:
+    """The files of a sheet: a picture, and the JSON that Aseprite writes beside it."""
+    frames = np.stack([draw_figure(FIGURES["figure-red"], step) for step in range(4)])
+    sheet = Sheet(frames, np.array([80, 90, 100, 110]), (Tag("stand", 0, 1), Tag("walk", 2, 3)))
+    write_sheet(tmp_path / "hero.json", sheet)
+    return [tmp_path / "hero.png", tmp_path / "hero.json"]
+
+
+def test_an_animation_from_a_sheet_of_aseprite(page: Page, hero: list[Path]) -> None:
+    page.select_option("#model", "sprites-poses")
+    page.click("#tab-transfer")
+    page.set_input_files("[data-slot=reference]", hero)
+    page.wait_for_selector("#tags:not([hidden])")
+    assert page.is_hidden("#cells")
+    page.select_option("#tags select", "walk")
+    page.click("#animation-form .primary")
+    page.wait_for_selector("#animation-result .strip img")
+    assert page.locator("#animation-result .strip img").count() == 2
+    page.select_option("#sheet select", "walk-sheet")  # which has equal cells
+    assert page.is_visible("#cells") and page.is_hidden("#tags")
+
+
+def test_the_place_in_line_is_told_and_can_be_given_up(app: FastAPI, page: Page) -> None:
+    gate = threading.Event()
+    for name in ("one", "another"):
+        app.state.studio.line.join(name, "", gate.wait)
+    try:
+        page.click("#other-seed")
+        until(page, "document.querySelector('#status').textContent === 'In line: 2 before you …'")
+        page.click("#cancel")
+        until(page, "document.querySelector('#status').textContent === 'Cancelled'")
+        until(page, "async () => (await (await fetch('/api/line')).json()).length === 2")  # the studio knows it
+    finally:
+        gate.set()
+    assert page.is_hidden("#cancel") and page.is_hidden("#problem") and page.locator("#wall figure").count() == 8
+    assert page.evaluate("document.activeElement.id") == "futures"
+
+
+def test_pictures_are_dropped_and_pasted(page: Page, picture: Path) -> None:
+    data = base64.b64encode(picture.read_bytes()).decode()
+    for kind in ("drop", "paste"):
+        page.click(".sample >> nth=1")
+        until(page, "document.querySelectorAll('.sample')[1].ariaPressed === 'true'")
+        page.evaluate(
+            """([kind, data]) => {
+                const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0)), files = new DataTransfer();
+                files.items.add(new File([bytes], "picture.png", { type: "image/png" }));
+                const event = kind === "drop" ? new DragEvent(kind, { dataTransfer: files, bubbles: true })
+                    : new ClipboardEvent(kind, { clipboardData: files, bubbles: true });
+                document.querySelector("#drop").dispatchEvent(event);
+            }""",
+            [kind, data],
+        )
+        until(page, "document.querySelectorAll('.sample[aria-pressed=true]').length === 0")
+        until(page, "document.querySelector('#picture').naturalWidth === 120")
+
+
+def test_futures_at_the_size_of_the_picture(page: Page, picture: Path) -> None:
+    page.check("[name=full_size]")
+    page.set_input_files("#file", picture)
+    until(page, "document.querySelector('#wall .end')?.naturalWidth === 120")
+    page.click("#wall figure:nth-child(2) .pick")
+    until(page, "document.querySelectorAll('#path button').length === 2")
+    until(page, "document.querySelector('#picture').naturalWidth === 120")
+
+
+def frames_in(path: Path) -> list[np.ndarray]:
+    """Read by OpenCV: the files were written by other libraries."""
+    cv2 = pytest.importorskip("cv2")
+    if path.suffix != ".mp4":
+        return list(cv2.imreadanimation(str(path))[1].frames)
+    clip, frames = cv2.VideoCapture(str(path)), []
+    while (read := clip.read())[0]:
+        frames.append(read[1])
+    return frames
+
+
 def test_every_file_can_be_read_back(page: Page, tmp_path: Path) -> None:
-    for form, kind in {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG", "mp4": "", "zip": ""}.items():
+    for form in ("gif", "webp", "apng", "mp4", "sheet", "zip"):
         page.select_option("#form", form)
         with page.expect_download() as download:
             page.click("#download-all" if form != "gif" else "#wall figure:first-child button:has-text('File')")
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         if form == "zip":
-            names = zipfile.ZipFile(path).namelist()
-            assert Image.open(io.BytesIO(zipfile.ZipFile(path).read(names[0]))).size == (64, 64)
-        elif form == "mp4":
-            import av
-
-            with av.open(str(path)) as container:
-                assert sum(1 for _ in container.decode(video=0)) == 2
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+                archive.extract("frame_08.png", tmp_path)
+            assert names[0] == "input.png" and frames_in(tmp_path / "frame_08.png")[0].shape == (64, 64, 3)
         else:
-            image = Image.open(path)
-            assert image.format == kind and getattr(image, "n_frames", 1) == (1 if form == "sheet" else 2)
+            frames = frames_in(path.rename(path.with_suffix(".png")) if form == "apng" else path)
+            assert len(frames) == (1 if form == "sheet" else 2)
+            assert min(frames[0].shape[:2]) >= 192 and np.ptp(frames[0]) > 0
+            assert form == "sheet" or (frames[0] != frames[1]).any()
 
 
 def test_a_bad_upload_is_told_and_nothing_is_lost(browser: Browser, address: str, tmp_path: Path) -> None:
@@ -188,6 +231,12 @@ def test_the_page_fits_a_phone_and_names_its_controls(page: Page) -> None:
     nameless = """[...document.querySelectorAll('button, input, select, a, [role=tab]')].filter(element =>
         !(element.ariaLabel || element.textContent.trim() || element.labels?.length)).length"""
     assert page.evaluate(nameless) == 0
+
+
+def test_a_link_leads_to_a_tab(browser: Browser, address: str) -> None:
+    with opened(browser, f"{address}/#inside") as page:
+        page.wait_for_selector(".layers .card")
+        assert page.is_visible("#inside") and page.is_hidden("#problem")
 
 
 def test_nothing_moves_for_people_who_do_not_want_that(browser: Browser, address: str) -> None:

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.interfaces.studio.malformed import good, uploads
 from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.pictures import Pictures
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.interfaces.studio.uploads import LONGEST_SIDE, decode_upload
 
 PIXELS = 16_000_000
@@ -49,8 +49,9 @@ def test_large_photographs_are_made_smaller() -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (4000, 1000), (10, 200, 30)).save(buffer, "JPEG")
     assert decode_upload(buffer.getvalue(), PIXELS).shape == (LONGEST_SIDE // 4, LONGEST_SIDE, 3)
+    assert decode_upload(buffer.getvalue(), PIXELS, exact=True).shape == (1000, 4000, 3)  # as sheets are kept
     with pytest.raises(UserError, match="too large"):
-        decode_upload(buffer.getvalue(), 1_000_000)
+        decode_upload(buffer.getvalue(), 1_000_000, exact=True)
 
 
 def test_the_pictures_that_nobody_uses_make_room() -> None:

@@ -6,17 +6,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from visual_dynamics.interfaces.media import encode_png
+from visual_dynamics.interfaces.study.export import answer_rows
 from visual_dynamics.interfaces.study.plan import Design, plan_sessions
-from visual_dynamics.interfaces.study.study_file import FILE, Study, name_clips, picture_path
+from visual_dynamics.interfaces.study.store import Store
+from visual_dynamics.interfaces.study.study_file import FILE, Study, name_clips, picture_path, read_study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[3]
 CHOICE = Design("choice", ("ours", "flow"), (8, 16), inputs=8, trials=8, sessions=4, obvious=2)
 REALISTIC = Design("realistic", ("ours", "real"), (16,), inputs=4, trials=4, samples=3, sessions=6, obvious=2)
+
+KEYS = ["ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowLeft", "ArrowRight"] * 2
+ANSWERS = ["left" if key == "ArrowLeft" else "right" for key in KEYS]
+READY = ".answer[aria-disabled=false]:visible"
 
 
 def write_study(folder: Path, design: Design) -> Study:
@@ -66,3 +76,21 @@ def serve() -> Iterator[Callable[..., Server]]:
     yield start
     for server in started:
         server.kill()
+
+
+def answer(page: "Page", keys: list[str]) -> None:
+    for key in keys:
+        page.wait_for_selector(READY)
+        before = page.text_content("#count")
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "before => !document.getElementById('end').hidden"
+            " || document.getElementById('count').textContent !== before",
+            arg=before,
+        )
+
+
+def stored(folder: Path) -> list[tuple[int, str]]:
+    rows = answer_rows(Store(folder, read_study(folder), create=False))
+    assert len({row.rater for row in rows}) == 1
+    return [(row.trial, row.answer) for row in rows]

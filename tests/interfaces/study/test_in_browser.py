@@ -9,18 +9,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser import chromium
-from tests.interfaces.study.conftest import REALISTIC, Server, write_study
-from visual_dynamics.interfaces.study.export import answer_rows
+from tests.interfaces.study.conftest import ANSWERS, KEYS, READY, REALISTIC, Server, answer, stored, write_study
 from visual_dynamics.interfaces.study.offline import offline_page, read_answers
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-KEYS = ["ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowLeft", "ArrowRight"] * 2
-ANSWERS = ["left" if key == "ArrowLeft" else "right" for key in KEYS]
-READY = ".answer[aria-disabled=false]:visible"
 
 TOO_EARLY = """setInterval(() => {  // answers before the motion was shown, which do not count
     for (const button of document.querySelectorAll(".answer[aria-disabled=true]")) {
@@ -49,24 +44,6 @@ def page(browser: "Browser") -> "Iterator[Page]":
     context.close()
     said = [line for line in page.complaints if "ERR_CONNECTION_REFUSED" not in line]  # type: ignore[attr-defined]
     assert said == []
-
-
-def answer(page: "Page", keys: list[str]) -> None:
-    for key in keys:
-        page.wait_for_selector(READY)
-        before = page.text_content("#count")
-        page.keyboard.press(key)
-        page.wait_for_function(
-            "before => !document.getElementById('end').hidden"
-            " || document.getElementById('count').textContent !== before",
-            arg=before,
-        )
-
-
-def stored(folder: Path) -> list[tuple[int, str]]:
-    rows = answer_rows(Store(folder, read_study(folder), create=False))
-    assert len({row.rater for row in rows}) == 1
-    return [(row.trial, row.answer) for row in rows]
 
 
 def test_ten_trials_with_a_reload(folder: Path, serve: Callable[..., Server], page: "Page") -> None:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 import schemathesis
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.interfaces.study.conftest import CHOICE
+from visual_dynamics.interfaces.guards import Gate
 from visual_dynamics.interfaces.study import store as store_module
-from visual_dynamics.interfaces.study.routes import MAX_BODY, study_router
-from visual_dynamics.interfaces.study.server import study_app, trusted_host
+from visual_dynamics.interfaces.study.routes import MAX_BODY
+from visual_dynamics.interfaces.study.server import study_app
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study
 
@@ -93,7 +93,7 @@ def test_refusals_are_sentences(client: TestClient, monkeypatch: pytest.MonkeyPa
         refused(client.post(answers, json=good | wrong))
     for body in (b"", b"{", b"[]", b"null", b"[" * 2000, b"\xff\xfe", b'{"trial": NaN}'):
         refused(client.post(answers, content=body, headers={"Content-Type": "application/json"}))
-    assert "larger" in refused(client.post(answers, content=b" " * (MAX_BODY + 1)))
+    assert "too large" in refused(client.post(answers, content=b" " * (MAX_BODY + 1)))
     assert "no such rater" in refused(client.get(f"/api/raters/{'0' * 32}"))
     assert "no such clip" in refused(client.get(f"/clips/{'0' * 16}.png"))
     for path in ("/clips/..%2fstudy.png", "/clips/%2e%2e/study.json", "/api/raters/x", "/nowhere", "/clips/"):
@@ -103,15 +103,6 @@ def test_refusals_are_sentences(client: TestClient, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(store_module, "MAX_RATERS", 1)
     assert "no one else" in refused(client.post("/api/raters"))
     assert client.get(f"/api/raters/{rater}").json()["answered"] == 0
-
-
-def test_the_router_in_another_application(folder: Path, store: Store) -> None:
-    app = FastAPI()
-    app.include_router(study_router(folder, store), prefix="/study")
-    client = TestClient(app)
-    assert "study.js" in client.get("/study/").text
-    assert client.post("/study/api/raters").status_code == 201
-    refused(client.get("/study/api/raters/x"))
 
 
 def test_a_token_on_the_network(folder: Path, store: Store) -> None:
@@ -127,13 +118,22 @@ def test_a_token_on_the_network(folder: Path, store: Store) -> None:
 
 
 def test_hosts(client: TestClient) -> None:
-    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:1234", "[::1]:80", "127.9.9.9"):
-        assert trusted_host(host, network=False), host
+    here, network = Gate("study", "cookie"), Gate("study", "cookie", network=True, names=("Study.example",))
+    for host in ("localhost", "LOCALHOST:80", "localhost.", "127.0.0.1:1234", "[::1]:80", "127.9.9.9"):
+        assert here.knows(host), host
     for host in ("", "evil.example", "192.168.1.5", "localhost.evil.example", "[", "127.0.0.1.evil.example:80"):
-        assert not trusted_host(host, network=False), host
-    assert trusted_host("192.168.1.5:80", network=True) and trusted_host(socket.gethostname(), network=True)
-    assert not trusted_host("evil.example", network=True)
+        assert not here.knows(host), host
+    for host in ("192.168.1.5:80", socket.gethostname(), f"{socket.gethostname().upper()}.local", "study.example:443"):
+        assert network.knows(host), host
+    assert not network.knows("evil.example")
     assert "address" in refused(client.get("/", headers={"Host": "evil.example"}))
+
+
+def test_pages_of_other_sites_cannot_take_part(folder: Path, store: Store) -> None:
+    client = TestClient(study_app(folder, store, names=("study.example",)), base_url="http://localhost")
+    assert "another site" in refused(client.post("/api/raters", headers={"Origin": "http://evil.example"}))
+    for origin in ("http://localhost", "https://study.example"):  # the second one through a proxy
+        assert client.post("/api/raters", headers={"Origin": origin}).status_code == 201
 
 
 def test_any_request_is_answered_as_described(folder: Path, store: Store) -> None:

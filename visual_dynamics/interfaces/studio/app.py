@@ -4,31 +4,50 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
+from visual_dynamics.interfaces.guards import Gate, Guards
+from visual_dynamics.interfaces.listening import is_loopback
+from visual_dynamics.interfaces.refusals import Problem, tell_errors_as_json
 from visual_dynamics.interfaces.studio import export, futures, inside, motion, transfer
 from visual_dynamics.interfaces.studio.context import Here, Studio
-from visual_dynamics.interfaces.studio.guards import Guards
-from visual_dynamics.interfaces.studio.refusals import PROBLEMS, tell_errors_as_json
-from visual_dynamics.interfaces.studio.settings import Settings
-from visual_dynamics.interfaces.study.routes import study_router
+from visual_dynamics.interfaces.studio.rates import RateLimit
+from visual_dynamics.interfaces.studio.settings import Limits, Settings
+from visual_dynamics.interfaces.study.routes import MAX_BODY, study_router
 from visual_dynamics.interfaces.study.store import Store
 from visual_dynamics.interfaces.study.study_file import read_study
 from visual_dynamics.provenance import package_version
 
 PAGE = Path(__file__).parent / "page"
 NO_STUDY = "no_study.html"
+COOKIE = "visual_dynamics_token"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 DESCRIPTION = (
     "From one image, many plausible next frames. Upload a picture, or take a sample; its id stands for it in all other "
     'requests. Errors are JSON: {"error": "a clear sentence"}. Work is done in order of arrival: send a header '
     "X-Ticket of your own choice, and ask /api/line for the place of that ticket."
 )
+# What any route may answer beside its result; for the OpenAPI description.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in {
+        400: "The request is malformed, or its Host is not allowed",
+        401: "The studio's token is missing",
+        403: "The request comes from a page of another site",
+        404: "No such image, model or motion",
+        409: "The request does not fit what is there already",
+        413: "The request is too large",
+        422: "A value is missing or out of range",
+        429: "Too many requests of one client; Retry-After says when to come back",
+        503: "The line is full; Retry-After says when to come back",
+    }.items()
+}
 line = APIRouter(tags=["line"])
 
 
@@ -78,8 +97,20 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_api_route("/study/", _sender(PAGE / NO_STUDY), methods=["GET", "HEAD"], include_in_schema=False)
     _serve_page(app)
     tell_errors_as_json(app)
-    app.add_middleware(Guards, settings=settings)
+    app.add_middleware(RateLimit, limits=settings.limits)
+    app.add_middleware(Guards, gate=_gate(settings), most_bytes=partial(_most_bytes, settings.limits))  # comes first
     return app
+
+
+def _gate(settings: Settings) -> Gate:
+    network = not is_loopback(settings.host)
+    return Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts)
+
+
+def _most_bytes(limits: Limits, path: str) -> int:
+    if path.startswith("/study/"):
+        return MAX_BODY
+    return limits.upload_bytes if path == "/api/images" else limits.json_bytes
 
 
 def _serve_page(app: FastAPI) -> None:

@@ -11,7 +11,9 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from visual_dynamics.applications.full_size import FullSize
 from visual_dynamics.errors import UserError
+from visual_dynamics.images import Pixels
 from visual_dynamics.interfaces.studio.line import Line, in_line
 from visual_dynamics.interfaces.studio.pictures import Picture, Pictures, as_url
 from visual_dynamics.interfaces.studio.samples import draw_samples
@@ -49,6 +51,7 @@ Code = Annotated[
         examples=[[0.5, -1, 0, 0, 0, 0, 0, 0.8]],
     ),
 ]
+FullSizeField = Annotated[bool, Field(description="Results have the size of the image: its own pixels, moved")]
 Url = Annotated[str, Field(description="A PNG as a data URL", examples=["data:image/png;base64,iVBORw0KGgo="])]
 
 
@@ -83,10 +86,10 @@ class Studio:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.shelf = Shelf(settings.models, settings.device)
+        self.line = Line(settings.limits.line_length, settings.limits.line_per_client)
+        self.shelf = Shelf(settings.models, settings.device, self.line.check)
         self.saved = SavedMotions(settings.database)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
-        self.line = Line(settings.limits.line_length, settings.limits.line_per_client)
 
     def warm_up(self) -> None:
         """Load the first model while people look at the page: what they ask for first comes at once."""
@@ -96,6 +99,10 @@ class Studio:
             moved(seen, torch.zeros(1, seen.model.predictor.network.config.latent))
 
         self.line.join("studio", "", work)
+
+    def most_pixels(self, full_size: bool) -> int | None:
+        """Of all pictures of an answer at full size; None where that is not asked for."""
+        return self.settings.limits.full_size_pixels if full_size else None
 
     async def compute(self, request: Request, work: Callable[[], T]) -> T:
         """Work for a request, in its turn."""
@@ -137,17 +144,42 @@ def _one_thread() -> Iterator[None]:
 
 def moved(seen: Seen, codes: Tensor, fast: bool = False) -> list[str]:
     """The image moved by each code (n, latent), as data URLs; sprites keep their alpha. `fast`: a single code."""
+    if not fast:
+        return [as_url(picture) for picture in moved_pictures(seen, codes)]
+    seen.model.predictor.set_image(seen.encoded)
+    with _one_thread():
+        decoded = seen.model.predictor.preview(codes)
+    return [as_url(picture) for picture in _with_alpha(seen, decoded)]
+
+
+def moved_pictures(seen: Seen, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
+    """The image moved by each code (n, latent): (H, W, 3 or 4); with `most_pixels` (in all) at the image's own size."""
     predictor = seen.model.predictor
     predictor.set_image(seen.encoded)
-    if fast:
-        with _one_thread():
-            decoded = predictor.preview(codes)
-    else:
-        decoded = predictor.decode(codes)
-    frames = seen.model.finish(decoded, seen.box)
-    return [as_url(frame) for frame in seen.model.with_alpha(frames, seen.pixels)]
+    if most_pixels is None or seen.model.keeps_size(seen.pixels):
+        yield from _with_alpha(seen, predictor.decode(codes))
+        return
+    check_pixels(len(codes), seen.pixels, most_pixels)
+    large = FullSize(seen.model.picture(seen.pixels, full_size=True), seen.encoded.frame, seen.box)
+    for code in codes.split(1):  # one by one, so that what nobody waits for any more ends soon
+        yield large.future(predictor.decode(code)[0])
 
 
-def still(seen: Seen) -> str:
+def check_pixels(count: int, pixels: Pixels, most: int) -> None:
+    """Refuse so many pictures of that size where they are too large for one answer."""
+    height, width = pixels.shape[:2]
+    if count * height * width > most:
+        told = f"{count} pictures of {width} x {height} pixels are too large (at most {most // 10**6} million in all)"
+        raise UserError(f"{told}: choose fewer, or a smaller picture")
+
+
+def _with_alpha(seen: Seen, decoded: Tensor) -> Pixels:
+    """Frames of the network (n, 3, S, S) as pictures (n, H, W, 3), or (n, H, W, 4) of sprites."""
+    return seen.model.with_alpha(seen.model.finish(decoded, seen.box), seen.pixels)
+
+
+def still(seen: Seen, full_size: bool = False) -> str:
     """The image itself, in the size of the results, as a data URL."""
+    if full_size and not seen.model.keeps_size(seen.pixels):
+        return as_url(seen.model.picture(seen.pixels, full_size=True))
     return as_url(seen.model.with_alpha(seen.still[None], seen.pixels)[0])

@@ -15,7 +15,19 @@ from pydantic import ConfigDict, Field
 from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.media import encode_animation, encode_png, enlarge, picture_grid
-from visual_dynamics.interfaces.studio.context import Ask, Code, Here, ImageAsk, ImageId, ModelName, codes_for
+from visual_dynamics.interfaces.results import check_area
+from visual_dynamics.interfaces.studio.context import (
+    Ask,
+    Code,
+    FullSizeField,
+    Here,
+    ImageAsk,
+    ImageId,
+    ModelName,
+    check_pixels,
+    codes_for,
+    moved_pictures,
+)
 from visual_dynamics.interfaces.studio.shelf import Entry, Seen
 
 FPS = 2.0
@@ -40,7 +52,7 @@ FILE: dict[int | str, dict[str, Any]] = {
     }
 }
 FormField = Annotated[Form, Field(description="Kind of the file; a zip holds every picture, and the codes")]
-ScaleField = Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels")]
+ScaleField = Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels; none at full size")]
 
 
 class ExportAsk(ImageAsk):
@@ -49,6 +61,7 @@ class ExportAsk(ImageAsk):
     codes: Annotated[list[Code], Field(min_length=1, max_length=64)]
     form: FormField = "gif"
     scale: ScaleField = 3
+    full_size: FullSizeField = False
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
@@ -64,13 +77,15 @@ class PathAsk(Ask):
     model: ModelName = "shapes"
     form: FormField = "gif"
     scale: ScaleField = 3
+    full_size: FullSizeField = False
 
 
 @router.post("/export", response_class=Response, responses=FILE)
 async def export(request: Request, ask: ExportAsk, studio: Here) -> Response:
     """One future, flipping with its input, or several as a wall that moves in step."""
     entry = studio.shelf.entry(ask.model)
-    data = await studio.about_image(request, ask, lambda seen: _export(ask, entry, seen))
+    most = studio.most_pixels(ask.full_size)
+    data = await studio.about_image(request, ask, lambda seen: _export(ask, entry, most, seen))
     return _file("futures" if len(ask.codes) > 1 else "future", ask.form, data)
 
 
@@ -82,33 +97,44 @@ async def export_path(request: Request, ask: PathAsk, studio: Here) -> Response:
 
     def work() -> bytes:
         model = studio.shelf.model(ask.model)
-        frames = [model.picture(picture.pixels) for picture in pictures]
+        if ask.full_size:
+            check_pixels(len(pictures), pictures[0].pixels, studio.settings.limits.full_size_pixels)
+        frames = [model.picture(picture.pixels, ask.full_size) for picture in pictures]
         if len({frame.shape for frame in frames}) > 1:
             raise UserError("the images of a path have one shape: these differ")
-        clip = enlarge(np.stack(frames), ask.scale)
-        return _encoded(ask.form, clip, frames, ask.scale, {"model": entry.name, "digest": entry.digest})
+        if ask.form == "zip":
+            return _zip(frames, {"model": entry.name, "digest": entry.digest})
+        scale = _scale(ask, frames)
+        return _encoded(ask.form, enlarge(np.stack(frames), scale), frames, scale)
 
     return _file("path", ask.form, await studio.compute(request, work))
 
 
-def _export(ask: ExportAsk, entry: Entry, seen: Seen) -> bytes:
-    predictor = seen.model.predictor
-    predictor.set_image(seen.encoded)
-    frames = seen.model.finish(predictor.decode(codes_for(seen, ask.codes)), seen.box)
-    still = seen.still
-    if len(frames) == 1:
-        clip = enlarge(np.stack([still, frames[0]]), ask.scale)
-    else:
-        walls = [still] * len(frames), list(frames)
-        clip = np.stack([picture_grid(wall, _columns(len(wall)), ask.scale, background=GREY) for wall in walls])
+def _export(ask: ExportAsk, entry: Entry, most_pixels: int | None, seen: Seen) -> bytes:
+    model = seen.model
+    pictures = list(moved_pictures(seen, codes_for(seen, ask.codes), most_pixels))
+    still, *frames = (model.picture(picture, ask.full_size) for picture in (seen.pixels, *pictures))  # without alpha
     about = {"model": entry.name, "digest": entry.digest, "codes": ask.codes}
-    return _encoded(ask.form, clip, [still, *frames], ask.scale, about)
+    if ask.form == "zip":
+        return _zip([model.with_alpha(still[None], seen.pixels)[0], *pictures], about)
+    scale = _scale(ask, [still, *frames])
+    if len(frames) == 1:
+        clip = enlarge(np.stack([still, frames[0]]), scale)
+    else:
+        walls = [still] * len(frames), frames
+        clip = np.stack([picture_grid(wall, _columns(len(wall)), scale, background=GREY) for wall in walls])
+    return _encoded(ask.form, clip, [still, *frames], scale)
 
 
-def _encoded(form: Form, clip: Frames, pictures: list[Frames], scale: int, about: dict[str, Any]) -> bytes:
-    """The clip (T, H, W, 3), or the pictures (H, W, 3) on an enlarged sheet or, as they are, in a zip."""
-    if form == "zip":
-        return _zip(pictures, about)
+def _scale(ask: ExportAsk | PathAsk, pictures: list[Frames]) -> int:
+    """By how much pixels are enlarged; refuses what would take minutes to write and much of a machine's memory."""
+    scale = 1 if ask.full_size else ask.scale
+    check_area(len(pictures), max(pictures[0].shape[:2]), scale)
+    return scale
+
+
+def _encoded(form: Form, clip: Frames, pictures: list[Frames], scale: int) -> bytes:
+    """The clip (T, H, W, 3), or the pictures (H, W, 3) on an enlarged sheet."""
     if form == "sheet":
         return encode_png(picture_grid(pictures, _columns(len(pictures)), scale, background=GREY))
     return encode_animation(clip, FPS, f".{form}")

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from visual_dynamics.interfaces.studio.context import (
     Code,
+    FullSizeField,
     Here,
     ImageAsk,
     Seed,
@@ -18,18 +19,20 @@ from visual_dynamics.interfaces.studio.context import (
     SourceName,
     Url,
     codes_for,
-    moved,
+    moved_pictures,
     shown,
     still,
 )
+from visual_dynamics.interfaces.studio.pictures import as_url
 from visual_dynamics.interfaces.studio.samples import samples_for
 from visual_dynamics.interfaces.studio.shelf import Seen
-from visual_dynamics.interfaces.studio.uploads import FORMATS_TOLD, decode_upload
+from visual_dynamics.interfaces.studio.uploads import FORMATS_TOLD, LONGEST_SIDE, decode_upload
 from visual_dynamics.sampling.latents import sample_seeds
 
 MAX_COUNT, MAX_FIRST = 32, 100_000
 router = APIRouter(tags=["futures"])
-_decoders = CapacityLimiter(2)  # uploads decoded at a time
+_uploads = CapacityLimiter(16)  # read at a time: their bytes are in memory
+_decoders = CapacityLimiter(2)  # of them decoded
 
 UPLOAD = {
     "requestBody": {
@@ -38,6 +41,11 @@ UPLOAD = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+
+Exact = Annotated[
+    bool,
+    Query(description=f"Keep every pixel of a sheet; else more than {LONGEST_SIDE:,} a side are averaged down"),
+]
 
 
 class ModelShown(BaseModel):
@@ -64,6 +72,7 @@ class FuturesAsk(ImageAsk):
     strength: Annotated[
         float, Field(ge=0, le=3, allow_inf_nan=False, description="z is multiplied by it; 1 is as sampled")
     ] = 1.0
+    full_size: FullSizeField = False
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "count": 4}]}
     )
@@ -88,6 +97,7 @@ class MotionAsk(ImageAsk):
     """An image and a motion code."""
 
     z: Code
+    full_size: FullSizeField = False
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "z": [0, 1, 0, 0, 0, 0, 0, 0]}]},
@@ -120,18 +130,19 @@ def samples(studio: Here) -> list[Shown]:
 
 
 @router.post("/images", openapi_extra=UPLOAD, status_code=201)
-async def upload(request: Request, studio: Here) -> Shown:
+async def upload(request: Request, studio: Here, exact: Exact = False) -> Shown:
     """Upload a picture: its id stands for it in other requests, as long as the studio has room for it."""
-    data = await request.body()
     limit = studio.settings.limits.upload_pixels
-    pixels = await to_thread.run_sync(decode_upload, data, limit, limiter=_decoders)
-    return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
+    async with _uploads:
+        data = await request.body()
+        pixels = await to_thread.run_sync(decode_upload, data, limit, exact, limiter=_decoders)
+        return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
 
 
 @router.post("/futures")
 async def futures(request: Request, ask: FuturesAsk, studio: Here) -> Futures:
     """Sample plausible next frames. Future k of a seed is the same, however many are asked for."""
-    return await studio.about_image(request, ask, partial(_futures, ask))
+    return await studio.about_image(request, ask, partial(_futures, ask, studio.most_pixels(ask.full_size)))
 
 
 @router.post("/continue", status_code=201)
@@ -139,22 +150,20 @@ async def go_on(request: Request, ask: MotionAsk, studio: Here) -> Shown:
     """The image moved by a motion, kept as a new image: a step on the path through possible futures."""
 
     def work(seen: Seen) -> Shown:
-        model = seen.model
-        model.predictor.set_image(seen.encoded)
-        frames = model.finish(model.predictor.decode(codes_for(seen, [ask.z])), seen.box)
-        return shown(studio.pictures.keep(model.with_alpha(frames, seen.pixels)[0]))
+        (picture,) = moved_pictures(seen, codes_for(seen, [ask.z]), studio.most_pixels(ask.full_size))
+        return shown(studio.pictures.keep(picture))
 
     return await studio.about_image(request, ask, work)
 
 
-def _futures(ask: FuturesAsk, seen: Seen) -> Futures:
+def _futures(ask: FuturesAsk, most_pixels: int | None, seen: Seen) -> Futures:
     source = seen.model.source(ask.source)  # type: ignore[arg-type]  # checked by its pattern
     codes = ask.strength * source.draw(sample_seeds(ask.seed, ask.count, ask.first))
-    urls = moved(seen, codes)
+    pictures = moved_pictures(seen, codes, most_pixels)
     return Futures(
-        input=still(seen),
         futures=[
-            Future(number=ask.first + place, z=code, url=url)
-            for place, (code, url) in enumerate(zip(codes.tolist(), urls, strict=True))
+            Future(number=ask.first + place, z=code, url=as_url(picture))
+            for place, (code, picture) in enumerate(zip(codes.tolist(), pictures, strict=True))
         ],
+        input=still(seen, ask.full_size),
     )

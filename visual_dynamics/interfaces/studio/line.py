@@ -13,12 +13,16 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.refusals import Refused
 
 T = TypeVar("T")
 RETRY_AFTER = 2  # seconds until a client should ask again
 CLOSING = 5.0  # seconds that a closing studio waits for the work at hand
 CLIENT_GONE = 499  # nobody reads this answer
+
+
+class UnwantedError(Exception):
+    """Nobody waits any more for the work at hand."""
 
 
 @dataclass
@@ -31,6 +35,7 @@ class Job:
     work: Callable[[], Any]
     result: Future[Any] = field(default_factory=Future)
     finished: int = 0  # in the order of completion, from 1
+    wanted: bool = True
 
 
 class Line:
@@ -41,6 +46,7 @@ class Line:
         self._jobs: OrderedDict[int, Job] = OrderedDict()  # waiting and running; the first is running or next
         self._changed = threading.Condition()
         self._arrivals, self._completions = itertools.count(1), itertools.count(1)
+        self._at_hand: Job | None = None
         self._closed = True
         self.open()
 
@@ -67,10 +73,17 @@ class Line:
         return job
 
     def leave(self, job: Job) -> None:
-        """Drop a job that nobody waits for any more; one that is being computed runs to its end."""
+        """Drop a job that nobody waits for any more; one that is being computed ends at its next `check`."""
         with self._changed:
+            job.wanted = False
             if job.result.cancel():
                 self._jobs.pop(job.number, None)
+
+    def check(self) -> None:
+        """What long work calls now and then: raises UnwantedError where nobody waits for it any more."""
+        job = self._at_hand if threading.current_thread() is self._thread else None  # others compute for themselves
+        if job and not job.wanted:
+            raise UnwantedError
 
     def place(self, client: str, ticket: str) -> int | None:
         """How many are before the work of that ticket; None where it is not in the line."""
@@ -84,10 +97,11 @@ class Line:
         return len(self._jobs)
 
     def close(self) -> None:
-        """Send everybody home; the work at hand is finished if that is soon."""
+        """Send everybody home, and end the work at hand."""
         with self._changed:
             self._closed = True
             for job in list(self._jobs.values()):
+                job.wanted = False
                 if job.result.cancel():
                     del self._jobs[job.number]
             self._changed.notify()
@@ -101,6 +115,7 @@ class Line:
                     return
                 job = next(iter(self._jobs.values()))
                 wanted = job.result.set_running_or_notify_cancel()
+                self._at_hand = job
             try:
                 if wanted:
                     result = job.work()
@@ -111,6 +126,7 @@ class Line:
                 job.result.set_exception(error)
             finally:
                 with self._changed:
+                    self._at_hand = None
                     self._jobs.pop(job.number, None)
 
 
@@ -124,12 +140,13 @@ async def in_line(line: Line, request: Request, work: Callable[[], T]) -> T:
         await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             raise Refused(CLIENT_GONE, "the client went away")
-        if done.cancelled():
+        if done.cancelled() or isinstance(done.exception(), UnwantedError):
             raise Refused(503, "the studio is closing", RETRY_AFTER)
         request.state.line = f"{job.number} {job.finished}"  # told in a header: the order of arrival and completion
         return done.result()
     finally:
         gone.cancel()
+        done.cancel()  # what comes of the work concerns nobody here any more
         line.leave(job)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from visual_dynamics.applications.traversal import path, stored_usage
 from visual_dynamics.errors import UserError
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.arrows import arrows_between, in_words
 from visual_dynamics.interfaces.studio.context import (
     MAX_LATENT,
@@ -29,7 +30,6 @@ from visual_dynamics.interfaces.studio.context import (
     still,
 )
 from visual_dynamics.interfaces.studio.pictures import as_url
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.interfaces.studio.saved_motions import SavedMotion
 from visual_dynamics.interfaces.studio.shelf import Seen
 

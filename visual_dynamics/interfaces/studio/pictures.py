@@ -11,7 +11,7 @@ from functools import cached_property
 
 from visual_dynamics.images import Pixels, shrink
 from visual_dynamics.interfaces.media import encode_png
-from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.refusals import Refused
 
 LOOK, SPRITE_LOOK = 256, 1024  # pixels of the longer side of what a client is shown of a picture
 

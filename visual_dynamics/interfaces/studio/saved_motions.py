@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.studio.refusals import Refused
+from visual_dynamics.interfaces.refusals import Refused
 
 MOST = 1_000  # motions that are kept
 SCHEMA = """

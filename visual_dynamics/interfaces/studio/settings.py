@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import sys
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ class Limits:
 
     upload_bytes: int = 10_000_000
     upload_pixels: int = 16_000_000  # decoded
+    full_size_pixels: int = 8_000_000  # of all pictures of an answer at the size of the picture
     json_bytes: int = 2_000_000
     image_bytes: int = 256_000_000  # of all pictures that are kept in memory together
     line_length: int = 32  # pieces of work that wait, of all clients
@@ -40,14 +40,6 @@ class Settings:
     @property
     def database(self) -> Path:
         return self.store / "studio.sqlite"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server on that address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def data_folder() -> Path:

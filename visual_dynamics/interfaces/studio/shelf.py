@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,8 @@ from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.pictures import Picture
-from visual_dynamics.interfaces.studio.refusals import Refused
 from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.sampling.predictor import EncodedImage
 from visual_dynamics.weights import MOTION_ENCODER
@@ -94,8 +95,9 @@ class Seen:
 class Shelf:
     """Models by name."""
 
-    def __init__(self, others: tuple[str, ...] = (), device: str = "cpu") -> None:
-        self.device = device
+    def __init__(self, others: tuple[str, ...], device: str, check: Callable[[], None]) -> None:
+        """check: called whenever a part of a network is about to work; what it raises ends that."""
+        self.device, self.check = device, check
         self.entries = {name: Entry(name, find_weights(name)) for name in shipped_models()}
         for other in others:
             path = find_weights(other)
@@ -106,7 +108,8 @@ class Shelf:
         for entry in self.entries.values():
             _ = entry.config  # a file that is no model is told now
         self._loaded: OrderedDict[str, Model] = OrderedDict()
-        self._seen: OrderedDict[tuple[str, str], Seen] = OrderedDict()
+        # Without the pictures themselves, whose memory is counted elsewhere.
+        self._encoded: OrderedDict[tuple[str, str], tuple[EncodedImage, Box]] = OrderedDict()
 
     def entry(self, name: str) -> Entry:
         if name not in self.entries:
@@ -114,22 +117,28 @@ class Shelf:
         return self.entries[name]
 
     def model(self, name: str) -> Model:
-        model = self._loaded.pop(name, None) or load(self.entry(name).path, self.device)
+        model = self._loaded.pop(name, None) or self._load(name)
         self._loaded[name] = model
         while len(self._loaded) > MODELS:
             dropped, _ = self._loaded.popitem(last=False)
-            for key in [key for key in self._seen if key[0] == dropped]:
-                del self._seen[key]
+            for key in [key for key in self._encoded if key[0] == dropped]:
+                del self._encoded[key]
         return model
 
     def seen(self, name: str, picture: Picture) -> Seen:
         """The picture encoded by the model, now or before: decoding motions of it is all that is left to do."""
         model, key = self.model(name), (name, picture.id)
-        seen = self._seen.pop(key, None)
-        if seen is None:
+        encoded = self._encoded.pop(key, None)
+        if encoded is None:
             frame, box = model.prepare(picture.pixels)
-            seen = Seen(model, picture.pixels, model.predictor.encode_image(frame), box)
-        self._seen[key] = seen
-        if len(self._seen) > ENCODED:
-            self._seen.popitem(last=False)
-        return seen
+            encoded = model.predictor.encode_image(frame), box
+        self._encoded[key] = encoded
+        if len(self._encoded) > ENCODED:
+            self._encoded.popitem(last=False)
+        return Seen(model, picture.pixels, *encoded)
+
+    def _load(self, name: str) -> Model:
+        model = load(self.entry(name).path, self.device)
+        for part in model.predictor.network.children():
+            part.register_forward_pre_hook(lambda *_: self.check())
+        return model

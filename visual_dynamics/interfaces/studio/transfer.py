@@ -9,11 +9,13 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from visual_dynamics.data.sheets import Sheet, cut_grid
+from visual_dynamics.data.aseprite import parse_layout
+from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.interfaces.animate import Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.interfaces.animate_command import GUIDES
+from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.sprite_files import encode_sprite_clip, sheet_files
 from visual_dynamics.interfaces.studio.context import (
     Ask,
@@ -27,10 +29,11 @@ from visual_dynamics.interfaces.studio.context import (
     still,
 )
 from visual_dynamics.interfaces.studio.pictures import Picture, as_url
-from visual_dynamics.interfaces.studio.refusals import Refused
 
 MAX_FRAMES = 32  # of an animation
+MAX_CELLS = 1_024  # of a sheet
 MAX_CELL = 1_024  # pixels
+MAX_LAYOUT = 1_000_000  # letters of an Aseprite JSON
 router = APIRouter(tags=["transfer"])
 TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng", "png": "image/png", "json": "application/json"}
 
@@ -61,7 +64,7 @@ class Transferred(BaseModel):
 
 
 class AnimateAsk(Ask):
-    """A sheet of a character that moves, and one frame of another character."""
+    """A sheet of a character that moves, in equal cells or with its layout, and one frame of another character."""
 
     model: ModelName = "sprites-poses"
     reference: ImageId
@@ -69,7 +72,17 @@ class AnimateAsk(Ask):
     cell_width: Annotated[int, Field(ge=1, le=MAX_CELL, description="Of the sheet's cells, in pixels")] = 64
     cell_height: Annotated[int, Field(ge=1, le=MAX_CELL)] = 64
     row: Annotated[int | None, Field(ge=0, le=MAX_CELL, description="Row of the sheet to follow; or all")] = None
-    pose: Annotated[int, Field(ge=0, le=MAX_CELL, description="Frame of the row whose pose the target has")] = 0
+    layout: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_LAYOUT,
+            description="The JSON that Aseprite wrote beside the sheet, as a text: in place of cells and rows",
+        ),
+    ] = None
+    tag: Annotated[str | None, Field(max_length=200, description="Of the layout: the animation to follow")] = None
+    pose: Annotated[
+        int, Field(ge=0, le=MAX_CELLS, description="Frame of the row or tag (or sheet) whose pose the target has")
+    ] = 0
     loop: Annotated[bool, Field(description="The animation is a cycle")] = False
     guided: Annotated[bool, Field(description="Let the model of what comes next show the way: slower, steadier")] = True
     model_config = ConfigDict(
@@ -114,7 +127,8 @@ async def transfer(request: Request, ask: TransferAsk, studio: Here) -> Transfer
     def work() -> Transferred:
         model = studio.shelf.model(ask.model)
         z = model.encode(before.pixels, after.pixels).mean.tolist()
-        pictures = [as_url(model.picture(picture.pixels)) for picture in (before, after)]
+        pair = (model.with_alpha(model.picture(picture.pixels)[None], picture.pixels)[0] for picture in (before, after))
+        pictures = [as_url(picture) for picture in pair]
         seen = studio.shelf.seen(ask.model, target)
         result = moved(seen, codes_for(seen, [z]))[0]
         return Transferred(before=pictures[0], after=pictures[1], target=still(seen), result=result, z=z)
@@ -132,23 +146,38 @@ async def animate(request: Request, ask: AnimateAsk, studio: Here) -> Animated:
 
 
 def _animate(studio: Studio, ask: AnimateAsk, reference: Picture, target: Picture) -> Animated:
-    cell = (ask.cell_width, ask.cell_height)
-    moving = cut_grid(_with_alpha(reference.pixels), cell, rows_are_animations=True, name="the reference")
-    sprite = _with_alpha(target.pixels)
-    standing = Sheet(sprite[None], np.array([100]))
-    tag = None if ask.row is None else f"row {ask.row}"
+    moving = _sheet(ask, _with_alpha(reference.pixels))
+    standing = Sheet(_with_alpha(target.pixels)[None], np.array([100]))
+    tag = ask.tag if ask.row is None else f"row {ask.row}"
     if tag is None and len(moving.tags) == 1:
         tag = moving.tags[0].name
     options = Options(tag=tag, pose=ask.pose, loop=ask.loop and ask.guided)
     clips = find_clips(moving, standing, options)
     count = sum(clip.last - clip.first + 1 for clip in clips)
     if count > MAX_FRAMES:
-        raise UserError(f"{count} frames are too many for one animation: choose a row with at most {MAX_FRAMES}")
+        part = "row" if ask.layout is None else "tag"
+        raise UserError(f"{count} frames are too many for one animation: choose a {part} with at most {MAX_FRAMES}")
     predictor = studio.shelf.model(ask.model).predictor
     check_size(moving, standing, predictor.size, whole=False)
     guide = GUIDES.get(ask.model) if ask.guided else None
     leading = studio.shelf.model(guide).predictor if guide else None
     return _shown(animate_files(predictor, moving, standing, options, leading))
+
+
+def _sheet(ask: AnimateAsk, picture: Pixels) -> Sheet:
+    """The frames of a picture (H, W, 4): as its layout tells, or in equal cells, each row of which has a tag."""
+    if ask.layout is None:
+        width, height = ask.cell_width, ask.cell_height
+        _check_cells((picture.shape[0] // height) * (picture.shape[1] // width))
+        return cut_grid(picture, (width, height), rows_are_animations=True, name="the reference")
+    layout = parse_layout(ask.layout.encode("utf-8", "replace"), "the layout")
+    _check_cells(len(layout.boxes))
+    return cut_layout(picture, layout, "the layout")
+
+
+def _check_cells(count: int) -> None:
+    if count > MAX_CELLS:
+        raise UserError(f"{count:,} frames are too many for a sheet: at most {MAX_CELLS:,}")
 
 
 def _shown(animation: Animation) -> Animated:

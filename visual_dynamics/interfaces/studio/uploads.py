@@ -15,8 +15,11 @@ FORMATS_TOLD = "PNG, JPEG, WebP, GIF or BMP"
 LONGEST_SIDE = 2_048  # of the pictures that are kept; larger ones are averaged down
 
 
-def decode_upload(data: bytes, max_pixels: int) -> Pixels:
-    """An uploaded picture, upright, the first frame of an animation: uint8 (H, W, 3), or (H, W, 4) with alpha."""
+def decode_upload(data: bytes, max_pixels: int, exact: bool = False) -> Pixels:
+    """An uploaded picture, upright, the first frame of an animation: uint8 (H, W, 3), or (H, W, 4) with alpha.
+
+    It is made smaller where it is large, unless it is to be kept exactly.
+    """
     if not data:
         raise UserError("the upload is empty: send the bytes of a picture as the body")
     with one_line_errors("the picture"):
@@ -30,7 +33,7 @@ def decode_upload(data: bytes, max_pixels: int) -> Pixels:
         _check_size(image, max_pixels)  # a GIF may grow when it is read
         layers = upright(image).convert("RGBA") if image.has_transparency_data else None
     pixels = read_image(image) if layers is None else np.array(layers)
-    return _bounded(pixels)
+    return pixels if exact else _bounded(pixels)
 
 
 def _check_size(image: Image.Image, max_pixels: int) -> None:

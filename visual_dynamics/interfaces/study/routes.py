@@ -1,22 +1,19 @@
-"""The page of a study and its JSON API, as a router for any FastAPI application.
+"""The page of a study and its JSON API, as a router for an application behind `guards`.
 
 The answer key never leaves the server. Nothing of a request becomes a path: names of clips and raters are looked up.
-Every refusal is JSON, {"error": "a sentence"}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi import Path as FromPath
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
+from visual_dynamics.interfaces.refusals import Problem
 from visual_dynamics.interfaces.study.plan import MAX_TRIALS
 from visual_dynamics.interfaces.study.store import MAX_MILLISECONDS, Answer, Rater, Store, StudyFullError
 from visual_dynamics.interfaces.study.study_file import picture_path
@@ -24,23 +21,7 @@ from visual_dynamics.interfaces.study.study_file import picture_path
 PAGE = Path(__file__).parent / "page"
 PAGE_FILES = {"study.js": "text/javascript; charset=utf-8", "study.css": "text/css; charset=utf-8"}
 MAX_BODY = 4_096  # bytes of a request
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-PAGE_HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
 EXAMPLE_RATER = "0123456789abcdef0123456789abcdef"
-
-
-class Problem(BaseModel):
-    """Why a request was refused."""
-
-    error: str = Field(examples=["there is no such rater in this study"])
 
 
 class About(BaseModel):
@@ -89,40 +70,6 @@ class Kept(BaseModel):
     trials: int
 
 
-class StudyRoute(APIRoute):
-    """Bounded bodies, and refusals in the study's own form whatever application it is part of."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def bounded(request: Request) -> Response:
-            body = bytearray()
-            async for part in request.stream():
-                body += part
-                if len(body) > MAX_BODY:
-                    return problem(413, f"the request is larger than {MAX_BODY} bytes")
-            request._body = bytes(body)  # where Starlette keeps what it has read
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                return problem(422, validation_words(error))
-            except HTTPException as error:
-                return problem(error.status_code, str(error.detail))
-
-        return bounded
-
-
-def problem(status: int, words: str) -> JSONResponse:
-    return JSONResponse({"error": words}, status, {"Cache-Control": "no-store"})
-
-
-def validation_words(error: RequestValidationError) -> str:
-    """The first thing that is wrong, in a sentence."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
-
-
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words}
     for status, words in {
@@ -139,7 +86,7 @@ FULL: dict[int | str, dict[str, Any]] = {409: {"model": Problem, "description": 
 
 def study_router(folder: Path, store: Store) -> APIRouter:
     """Page and API of the study in a folder; addresses in the page are relative, so any prefix will do."""
-    router, study = APIRouter(route_class=StudyRoute, responses=REFUSALS, tags=["study"]), store.study
+    router, study = APIRouter(responses=REFUSALS, tags=["study"]), store.study
 
     def known(rater: str) -> Rater:
         found = store.rater(rater)
@@ -149,10 +96,10 @@ def study_router(folder: Path, store: Store) -> APIRouter:
 
     @router.get("/", include_in_schema=False)
     def page() -> Response:
-        return Response((PAGE / "study.html").read_bytes(), media_type="text/html", headers=PAGE_HEADERS)
+        return Response((PAGE / "study.html").read_bytes(), media_type="text/html")
 
     def page_file(name: str) -> Callable[[], Response]:
-        return lambda: Response((PAGE / name).read_bytes(), media_type=PAGE_FILES[name], headers=PAGE_HEADERS)
+        return lambda: Response((PAGE / name).read_bytes(), media_type=PAGE_FILES[name])
 
     for name in PAGE_FILES:
         router.add_api_route(f"/{name}", page_file(name), include_in_schema=False)
@@ -162,7 +109,7 @@ def study_router(folder: Path, store: Store) -> APIRouter:
         """The two frames of a clip, side by side."""
         if clip not in study.clips:
             raise HTTPException(404, "there is no such clip in this study")
-        headers = PAGE_HEADERS | {"Cache-Control": "private, max-age=86400"}
+        headers = {"Cache-Control": "private, max-age=86400"}
         return Response(picture_path(folder, clip).read_bytes(), media_type="image/png", headers=headers)
 
     @router.get("/api/study")

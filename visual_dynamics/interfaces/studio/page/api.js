@@ -18,7 +18,8 @@ export function tell(problem) {
 
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
-function say(words) {
+/** Tell what has come of a request, in words that are read aloud, too. */
+export function say(words) {
   find("#status").textContent = words;
 }
 
@@ -28,7 +29,7 @@ export async function ask(path, { purpose = path, body, method, quiet = false } 
   const control = new AbortController();
   running.set(purpose, control);
   const ticket = ticketOf();
-  const watch = quiet ? null : watchLine(ticket, control.signal);
+  const watch = quiet ? null : watchLine(ticket, control);
   try {
     const answer = await fetch(path, {
       method: method ?? (body === undefined ? "GET" : "POST"),
@@ -78,16 +79,20 @@ function ticketOf() {
   return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-let watched = 0; // requests that are waited for
+const watched = new Set(); // controllers of requests that somebody waits for
 
 /** Tell where in the line a request is, as long as it runs; short ones are not worth a word. */
-function watchLine(ticket, signal) {
+function watchLine(ticket, control) {
   let timer = setTimeout(look, 400);
-  watched += 1;
+  let told = false;
+  watched.add(control);
+  say("");
   async function look() {
+    told = true;
     say("Working …");
+    find("#cancel").hidden = false;
     try {
-      const { place } = await (await fetch(`/api/line?ticket=${ticket}`, { signal })).json();
+      const { place } = await (await fetch(`/api/line?ticket=${ticket}`, { signal: control.signal })).json();
       if (timer !== null && place > 0) say(`In line: ${place} before you …`);
     } catch { /* the request itself tells what is wrong */ }
     if (timer !== null) timer = setTimeout(look, 1000);
@@ -96,8 +101,27 @@ function watchLine(ticket, signal) {
     stop() {
       clearTimeout(timer);
       timer = null;
-      watched -= 1;
-      if (watched === 0) say("");
+      watched.delete(control);
+      if (told) say("");
+      if (watched.size === 0) hideCancel();
     },
   };
 }
+
+function hideCancel() {
+  const focused = document.activeElement === find("#cancel");
+  find("#cancel").hidden = true;
+  if (focused) find("[role=tabpanel]:not([hidden])").focus();
+}
+
+/** Take back all that is waited for: the studio stops working on it. */
+function cancel() {
+  if (watched.size === 0) return;
+  for (const control of watched) control.abort();
+  setTimeout(() => say("Cancelled"));
+}
+
+find("#cancel").onclick = cancel;
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") cancel();
+});

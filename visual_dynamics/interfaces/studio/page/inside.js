@@ -1,14 +1,16 @@
 // Inside: the segments of the picture, the kernels of the motion, and which parts move together.
-import { attempt } from "./api.js";
+import { attempt, say } from "./api.js";
 import { draw, figure, find, make } from "./dom.js";
-import { askAbout, picture, state } from "./state.js";
+import { askAbout, state, subject, watchChange } from "./state.js";
 
 let relatedFor = "";
 
 export async function openInside() {
-  if (relatedFor !== `${picture().id} ${state.model.name}`) find("#relations").replaceChildren();
+  if (relatedFor !== subject()) find("#relations").replaceChildren();
+  const isOld = watchChange();
   const found = await askAbout("/api/inside", state.z ? { z: state.z } : { z: Array(state.model.latent).fill(0) },
     { purpose: "inside" });
+  if (isOld()) return;
   find("#layers").replaceChildren(...found.scales.map(scale));
 }
 
@@ -21,9 +23,12 @@ function scale({ side, maps, active, segments, kernels }) {
 }
 
 async function relate() {
+  const isOld = watchChange();
   const found = await askAbout("/api/relations", {}, { purpose: "relations" });
-  relatedFor = `${picture().id} ${state.model.name}`;
+  if (isOld()) return;
+  relatedFor = subject();
   find("#relations").replaceChildren(figure(graph(found), "Black: the line on which a part moves. White: parts that move together."), list(found));
+  say(`Parts: ${found.nodes.length}. Pairs that move together: ${found.edges.length}`);
 }
 
 function graph({ input, nodes, edges }) {

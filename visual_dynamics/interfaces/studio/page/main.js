@@ -1,5 +1,5 @@
 // The frame around the tabs: models, the picture, samples, the path, and which tab is open.
-import { askJson, attempt } from "./api.js";
+import { askJson, attempt, say } from "./api.js";
 import { find, make } from "./dom.js";
 import { openFutures } from "./futures.js";
 import { openInside } from "./inside.js";
@@ -20,7 +20,8 @@ function show(name, focus = false) {
     find(`#${tab.getAttribute("aria-controls")}`).hidden = !chosen;
   }
   history.replaceState(null, "", `#${name}`);
-  attempt(TABS[name]);
+  say("");
+  if (picture()) attempt(TABS[name]); // else it is opened with the first picture
 }
 
 function tabs() {
@@ -79,16 +80,21 @@ function showPicture() {
   for (const sample of document.querySelectorAll(".sample")) {
     sample.setAttribute("aria-pressed", sample.dataset.id === state.path[0].id);
   }
-  const path = find("#path");
+  showPath();
+}
+
+function showPath() {
+  const path = find("#path"), focused = path.contains(document.activeElement);
   path.hidden = state.path.length < 2;
   path.replaceChildren(...state.path.map((step, place) => {
     const last = place === state.path.length - 1;
     const words = place === 0 ? "Start" : `Step ${place}`;
     const image = make("img", { src: step.url, alt: "" });
-    return make("button", { type: "button", title: words, onclick: () => backTo(place), disabled: last,
+    return make("button", { type: "button", title: words, onclick: () => backTo(place),
       attributes: { "aria-label": last ? `${words}, shown now` : `Back to ${words.toLowerCase()}`,
         ...(last ? { "aria-current": "step" } : {}) } }, image);
   }));
+  if (focused) (path.hidden ? find("#file") : path.lastChild).focus(); // what was pressed is another button now
 }
 
 async function start() {
@@ -118,10 +124,7 @@ async function start() {
       attempt(TABS[open]);
     });
     const asked = location.hash.slice(1);
-    if (asked in TABS && asked !== open) {
-      open = asked;
-      show(asked);
-    }
+    if (asked in TABS) show(asked);
     begin({ ...state.samples.get(state.model.samples[0]) });
   });
 }

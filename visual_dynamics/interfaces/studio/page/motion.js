@@ -1,7 +1,7 @@
 // Motion by hand: sliders with a live preview, and the library of named motions.
-import { ask, askJson, attempt } from "./api.js";
+import { ask, askJson, attempt, Problem, say } from "./api.js";
 import { button, draw, find, flip, make, save } from "./dom.js";
-import { askAbout, goOn, nameIn, picture, state } from "./state.js";
+import { askAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const END = 3; // of a slider, in deviations
 let shownFor = "";
@@ -14,14 +14,16 @@ export async function openMotion() {
 }
 
 async function openSliders() {
-  const key = `${picture().id} ${state.model.name}`;
-  if (key === shownFor) return;
+  if (subject() === shownFor) return;
+  const isOld = watchChange();
   const found = await askAbout("/api/dimensions", {}, { purpose: "dimensions" });
-  shownFor = `${picture().id} ${state.model.name}`;
+  if (isOld()) return;
+  shownFor = subject();
   dimensions = found.dimensions;
   if (state.z?.length !== found.latent) state.z = Array(found.latent).fill(0);
   find("#preview-start").src = found.input;
   find("#sliders").replaceChildren(...dimensions.map((each, place) => slider(each, place + 1)));
+  say(`${dimensions.length} sliders, each a motion of the picture`);
   moveSliders();
   await preview();
 }
@@ -83,6 +85,7 @@ async function preview() {
 export function edit(z) {
   state.z = [...z];
   find("#tab-motion").click();
+  find("#tab-motion").focus(); // what was pressed is hidden now
   if (dimensions.length) refresh();
 }
 
@@ -93,7 +96,7 @@ function refresh() {
 }
 
 async function openLibrary() {
-  const motions = await askJson(`/api/motions?model=${encodeURIComponent(state.model.name)}`, { purpose: "library" });
+  const motions = await askJson(`/api/motions?model=${encodeURIComponent(state.model.name)}`, { purpose: "library", quiet: true });
   const empty = make("li", { className: "hint", textContent: "Nothing is kept yet." });
   find("#library").replaceChildren(...(motions.length ? motions.map(entry) : [empty]));
 }
@@ -107,9 +110,11 @@ function entry(motion) {
 }
 
 async function apply(motion) {
-  const { z } = await askJson(`/api/motions/${motion.id}/apply`, { body: { image: picture().id } });
+  const shown = picture();
+  const { z } = await withPictures([shown], () => askJson(`/api/motions/${motion.id}/apply`, { body: { image: shown.id } }));
   state.z = z;
   refresh();
+  say(`The picture moves by ${motion.name}`);
 }
 
 async function take(motion) {
@@ -120,8 +125,12 @@ async function take(motion) {
 }
 
 async function remove(motion) {
+  const place = [...find("#library").children].findIndex((item) => item.contains(document.activeElement));
   await ask(`/api/motions/${motion.id}`, { method: "DELETE" });
   await openLibrary();
+  say(`Deleted ${motion.name}`);
+  const next = [...find("#library").querySelectorAll("li:has(button)")].at(place) ?? find("#library li:has(button):last-child");
+  (next?.querySelector("button:last-child") ?? find("#save-form input")).focus(); // what was pressed is gone
 }
 
 find("#save-form").onsubmit = (event) => {
@@ -132,6 +141,7 @@ find("#save-form").onsubmit = (event) => {
     await askJson("/api/motions", { body });
     form.reset();
     await openLibrary();
+    say(`Kept ${body.name}`);
   });
 };
 find("#import").onchange = (event) => {
@@ -141,10 +151,11 @@ find("#import").onchange = (event) => {
     try {
       content = JSON.parse(await file.text());
     } catch {
-      throw new Error("that file is not a motion");
+      throw new Problem("that file is not a motion", 0);
     }
-    await askJson("/api/motions/import", { body: content });
+    const { name } = await askJson("/api/motions/import", { body: content });
     await openLibrary();
+    say(`Kept ${name}`);
   });
   event.target.value = "";
 };

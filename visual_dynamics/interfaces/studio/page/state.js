@@ -5,7 +5,7 @@ export const state = {
   models: [], // of the studio
   model: null, // the chosen one
   samples: new Map(), // id -> picture
-  path: [], // pictures {id, url, blob?, from?: {id, z}}; the last one is moved now
+  path: [], // pictures {id, url, blob?, exact?, step?}; the last one is moved now
   z: null, // of the sliders, as long as the model's latent; null before there are any
 };
 
@@ -22,6 +22,15 @@ export function changed() {
 
 export const picture = () => state.path.at(-1);
 
+/** What is looked at, in a word: it differs where the picture or the model does. */
+export const subject = () => `${picture().id} ${state.model.name}`;
+
+/** A question for later: are picture and model still those of now? */
+export function watchChange() {
+  const [shown, model] = [picture(), state.model];
+  return () => shown !== picture() || model !== state.model;
+}
+
 /** Begin anew with a picture. */
 export function begin(shown) {
   state.path = [shown];
@@ -29,12 +38,17 @@ export function begin(shown) {
 }
 
 /** One step on: the picture moved by z. */
-export async function goOn(z) {
-  const from = picture();
-  const shown = await withPicture(from, (id) =>
-    askJson("/api/continue", { body: { image: id, model: state.model.name, z } }));
-  state.path.push({ ...shown, from: { z } });
+export async function goOn(z, fullSize = false) {
+  const step = { from: picture(), model: state.model.name, z, full_size: fullSize };
+  const isOld = watchChange();
+  const shown = await taken(step);
+  if (isOld()) return;
+  state.path.push({ ...shown, step });
   changed();
+}
+
+function taken({ from, ...step }) {
+  return withPictures([from], () => askJson("/api/continue", { body: { image: from.id, ...step } }));
 }
 
 /** Back to an earlier picture of the path. */
@@ -43,40 +57,43 @@ export function backTo(place) {
   changed();
 }
 
-export async function upload(blob) {
-  const shown = await askJson("/api/images", { body: blob, purpose: "upload" });
-  return { ...shown, blob };
+/** exact: every pixel of a sheet is kept, however large it is. */
+export async function upload(blob, { purpose = "upload", exact = false } = {}) {
+  const shown = await askJson(`/api/images${exact ? "?exact=true" : ""}`, { body: blob, purpose });
+  return { ...shown, blob, exact };
 }
 
-/** Ask about a picture; one that the studio has dropped meanwhile is brought again first. */
-export async function withPicture(shown, work) {
+/** Ask about pictures; those that the studio has dropped meanwhile are brought again. */
+export async function withPictures(pictures, work) {
   try {
-    return await work(shown.id);
+    return await work();
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404 || !error.message.startsWith("no image")) throw error;
-    const blob = shown.blob ?? blobOf(shown.url);
-    Object.assign(shown, await upload(blob));
-    return work(shown.id);
+    for (const shown of pictures) await bring(shown);
+    return work();
   }
 }
 
-/** The bytes of a data URL; the page's policy lets nothing be fetched but from the studio. */
-function blobOf(url) {
-  const [head, data] = url.split(",");
-  return new Blob([Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0))], { type: head.slice(5).split(";")[0] });
+/** Upload a picture again, or take again the step that led to it; samples are always there. */
+async function bring(shown) {
+  if (shown.blob) Object.assign(shown, await upload(shown.blob, { exact: shown.exact }));
+  else if (shown.step) Object.assign(shown, await taken(shown.step));
 }
 
 /** JSON about the current picture, by the chosen model. */
-export function askAbout(path, body = {}, options = {}) {
-  const model = state.model.name;
-  return withPicture(picture(), (id) => askJson(path, { body: { image: id, model, ...body }, ...options }));
+export async function askAbout(path, body = {}, options = {}) {
+  return (await answerAbout(path, body, options)).json();
 }
 
 /** A file made from the current picture. */
 export async function fileAbout(path, body) {
-  const model = state.model.name;
-  const answer = await withPicture(picture(), (id) => ask(path, { body: { image: id, model, ...body } }));
+  const answer = await answerAbout(path, body);
   return { blob: await answer.blob(), name: nameIn(answer) };
+}
+
+function answerAbout(path, body, options = {}) {
+  const [shown, model] = [picture(), state.model.name];
+  return withPictures([shown], () => ask(path, { body: { image: shown.id, model, ...body }, ...options }));
 }
 
 export function nameIn(answer) {

@@ -1,9 +1,10 @@
 // Transfer: a motion from a pair of frames to the picture, and whole animations of sprites.
-import { askJson, attempt, Problem } from "./api.js";
+import { askJson, attempt, Problem, say } from "./api.js";
 import { button, figure, find, flip, make, save } from "./dom.js";
-import { picture, state, upload, withPicture } from "./state.js";
+import { picture, state, upload, withPictures } from "./state.js";
 
 const slots = { before: null, after: null, reference: null };
+let layout = null; // the JSON beside the sheet: {name, text}; null where that has equal cells
 let samplesOf = ""; // model whose samples stand in the slots
 let player = null;
 
@@ -15,52 +16,95 @@ export async function openTransfer() {
   slots.before = state.samples.get(next.replace("-next", ""));
   slots.after = state.samples.get(next);
   slots.reference = state.samples.get(state.model.samples.find((id) => id.endsWith("-sheet"))) ?? null;
+  setLayout(null);
   find("#pair").replaceChildren(slot("before", "Before"), slot("after", "After"));
-  find("#sheet").replaceChildren(slot("reference", "Sheet"));
+  find("#sheet").replaceChildren(slot("reference", "Sheet", takeSheet));
   find("#transfer-result").replaceChildren();
   find("#animation-result").replaceChildren();
   find("#pair-form").hidden = true;
 }
 
 /** A place for a picture: choose a file, drop one, or take a sample. */
-function slot(name, words) {
+function slot(name, words, take = takePicture) {
   const image = make("img", { src: slots[name]?.url ?? "", alt: words });
   const put = (shown) => {
     slots[name] = shown;
     image.src = shown.url;
+    say(`${words} is there`);
   };
-  const take = (file) => file && attempt(async () => put(await upload(file)));
-  const input = make("input", { type: "file", className: "hidden", accept: "image/*",
-    onchange: (event) => take(event.target.files[0]), attributes: { "data-slot": name } });
+  const receive = (files) => files.length && attempt(() => take(name, [...files], put));
+  const sheet = take === takeSheet;
+  const input = make("input", { type: "file", className: "hidden", multiple: sheet,
+    accept: sheet ? "image/*,application/json,.json" : "image/*", ariaLabel: `${words}: choose a file`,
+    onchange: (event) => {
+      receive(event.target.files);
+      event.target.value = "";
+    }, attributes: { "data-slot": name } });
   const samples = make("select", { ariaLabel: `${words}: a sample`, onchange: (event) => {
     if (event.target.value) put(state.samples.get(event.target.value));
+    if (sheet) setLayout(null);
     event.target.value = "";
   } }, make("option", { value: "", textContent: "Sample …" }),
   ...state.model.samples.map((id) => make("option", { value: id, textContent: id.replaceAll("-", " ") })));
-  return make("div", { className: "slot", ondrop: (event) => take(event.dataTransfer.files[0]) },
+  return make("div", { className: "slot", ondrop: (event) => receive(event.dataTransfer.files) },
     make("strong", {}, words), image,
     make("div", { className: "actions" }, make("label", { className: "button" }, input, "Choose"), samples));
 }
 
+async function takePicture(name, [file], put) {
+  put(await upload(file, { purpose: name }));
+}
+
+/** A sheet, its JSON, or both; a sheet alone has equal cells. */
+async function takeSheet(name, files, put) {
+  const isJson = (file) => file.name.toLowerCase().endsWith(".json");
+  const [json, sheet] = [files.find(isJson), files.find((file) => !isJson(file))];
+  const text = await json?.text();
+  if (sheet) put(await upload(sheet, { purpose: name, exact: true }));
+  setLayout(json ? { name: json.name, text } : null);
+}
+
+function setLayout(found) {
+  layout = found;
+  find("#cells").hidden = layout !== null;
+  find("#tags").hidden = layout === null;
+  for (const field of find("#cells").querySelectorAll("input")) field.disabled = layout !== null; // asks for no value
+  const all = make("option", { value: "", textContent: "the one of the pose" });
+  find("#tags select").replaceChildren(all, ...tagsIn(layout).map((name) => make("option", { value: name, textContent: name })));
+  find("#tags span").textContent = `Tag of ${layout?.name}`;
+}
+
+/** Names of tags, to choose from; whatever is wrong with a layout is told by the studio. */
+function tagsIn(found) {
+  try {
+    return JSON.parse(found?.text ?? "{}").meta.frameTags.map(({ name }) => String(name));
+  } catch {
+    return [];
+  }
+}
+
 async function transfer() {
-  const { before, after } = slots;
-  const found = await withPicture(before, () => withPicture(after, () => withPicture(picture(), () =>
-    askJson("/api/transfer", { body: {
-      model: state.model.name, before: before.id, after: after.id, target: picture().id } }))));
+  const { before, after } = slots, target = picture(), model = state.model.name;
+  const found = await withPictures([before, after, target], () => askJson("/api/transfer", {
+    body: { model, before: before.id, after: after.id, target: target.id } }));
   find("#transfer-result").replaceChildren(
     figure(flip(found.before, found.after, "The reference"), "The reference"),
     figure(flip(found.target, found.result, "The result"), "The picture moves alike"));
   find("#pair-form").hidden = false;
+  say("The motion was carried over");
 }
 
 async function animate(form) {
   if (!slots.reference) throw new Problem("choose a sheet first", 0);
-  const number = (name) => Number(form.elements[name].value);
-  const row = form.elements.row.value;
-  const found = await withPicture(slots.reference, () => withPicture(picture(), () => askJson("/api/animate", { body: {
-    model: state.model.name, reference: slots.reference.id, target: picture().id,
-    cell_width: number("cell_width"), cell_height: number("cell_height"), pose: number("pose"),
-    row: row === "" ? null : Number(row), loop: form.elements.loop.checked } })));
+  const { reference: sheet } = slots, target = picture();
+  const value = (name) => form.elements[name].value;
+  const optional = (name) => (value(name) === "" ? null : value(name));
+  const cells = () => ({ cell_width: Number(value("cell_width")), cell_height: Number(value("cell_height")),
+    row: optional("row") && Number(value("row")) });
+  const frames = layout ? { layout: layout.text, tag: optional("tag") } : cells();
+  const wish = { model: state.model.name, pose: Number(value("pose")), loop: form.elements.loop.checked, ...frames };
+  const found = await withPictures([sheet, target], () =>
+    askJson("/api/animate", { body: { reference: sheet.id, target: target.id, ...wish } }));
   const [reference, result] = [make("img", { alt: "The reference" }), make("img", { alt: "The result" })];
   const files = found.files.map(({ name, url }) =>
     button(name, () => save(url, name), { className: "quiet", ariaLabel: `Download ${name}` }));
@@ -71,6 +115,7 @@ async function animate(form) {
     make("div", { className: "wide" }, make("p", { className: "hint", textContent: found.warning }), strip,
       make("div", { className: "actions" }, ...files)));
   play(reference, result, found);
+  say(`An animation of ${found.frames.length} frames`);
 }
 
 /** Both animations in step; held still where nothing should move. */
@@ -100,6 +145,6 @@ find("#pair-form").onsubmit = (event) => {
     const body = { name: form.elements.name.value, model: state.model.name, before: slots.before.id, after: slots.after.id };
     await askJson("/api/motions/pair", { body });
     form.reset();
-    find("#status").textContent = "Kept: the library of the tab Motion has it.";
+    say(`Kept ${body.name}: the library of the tab Motion has it`);
   });
 };

@@ -264,6 +264,7 @@ async function run() {
   source.send();
   const {total, waiting} = await source.trials();
   show("trial");
+  find("question").focus(); // what was pressed is hidden now, and the question is read aloud
   for (const [place, trial] of waiting.entries()) {
     if (place + 1 < waiting.length) waiting[place + 1].clips.map(clip => { new Image().src = source.picture(clip); });
     await askAbout(trial, total - waiting.length + place + 1, total);

@@ -1,11 +1,10 @@
-"""Every error is JSON with one clear sentence: {"error": "..."}."""
+"""How a request is refused, by the studio as by a study: JSON with one clear sentence, {"error": "..."}."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from http.client import responses
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,25 +24,7 @@ class Problem(BaseModel):
     """What went wrong."""
 
     error: str
-    model_config = ConfigDict(json_schema_extra={"examples": [{"error": "no image 'tree': upload it first"}]})
-
-
-def _told(description: str) -> dict[str, Any]:
-    return {"model": Problem, "description": description}
-
-
-# What any route may answer beside its result; for the OpenAPI description.
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: _told("The request is malformed, or its Host or Origin is not allowed"),
-    401: _told("The studio's token is missing"),
-    403: _told("The request comes from a page of another site"),
-    404: _told("No such image, model or motion"),
-    409: _told("The request does not fit what is there already"),
-    413: _told("The request is too large"),
-    422: _told("A value is missing or out of range"),
-    429: _told("Too many requests of one client; Retry-After says when to come back"),
-    503: _told("The line is full; Retry-After says when to come back"),
-}
+    model_config = ConfigDict(json_schema_extra={"examples": [{"error": "there is no such page"}]})
 
 
 class Refused(HTTPException):
@@ -55,7 +36,7 @@ class Refused(HTTPException):
 
 
 def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, dict(headers or {}))
+    return JSONResponse({"error": sentence}, status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def tell_errors_as_json(app: FastAPI) -> None:
@@ -86,5 +67,5 @@ def _user(_: Request, error: Exception) -> JSONResponse:
 
 
 def _fault(request: Request, error: Exception) -> JSONResponse:
-    logging.getLogger("visual_dynamics.studio").error("%s %s", request.method, request.url.path, exc_info=error)
-    return problem(500, "the studio made a mistake; its log tells more")
+    logging.getLogger("visual_dynamics").error("%s %s", request.method, request.url.path, exc_info=error)
+    return problem(500, "the server made a mistake; its log tells more")
