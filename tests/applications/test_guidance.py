@@ -82,6 +82,14 @@ def test_a_doubtful_guide_that_stands_still_gives_way() -> None:
     assert numbers(find_way(range(COUNT), direct, stuck, range(COUNT), held))[9] == 8
 
 
+def test_a_turn_to_another_pose_is_taken_back_where_the_guide_cannot_go_on_from_it() -> None:
+    guide = Counting(doubtful=(6,), from_4=11, from_11=11)  # 11 may be a pose: there is no doubt about it
+    assert numbers(find_way(range(COUNT), poses(), guide, range(COUNT), COUNTED)) == list(range(COUNT))
+    lost = Counting(doubtful=(6,), from_4=11, from_11=11, from_5=30)  # nor from the other pose
+    way = numbers(find_way(range(COUNT), poses(), lost, range(COUNT), COUNTED))
+    assert way == [*range(5), 11, *range(6, COUNT)]
+
+
 @pytest.mark.parametrize("order", [[0], [2], [1, 0], [3, 0, 1, 2]])
 def test_any_order_and_length(order: list[int]) -> None:
     direct = {place: frame(place) for place in order}

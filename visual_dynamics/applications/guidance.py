@@ -4,9 +4,11 @@ A model of poses makes every frame of a clip at once, from the target alone. Whe
 differently, as male and female ones do here and there, it takes the code for another pose: single frames are wrong. A
 guide that only knows what comes next is not deceived; but it may take a wrong turn where animations part, and does not
 find back: all frames from there on are wrong. So the guide goes from frame to frame, and the model of poses is followed
-in two cases. Where it disagrees and cannot make what the guide has drafted: if the guide stands still though the
-reference moves on, or if it comes to the next frame from the frame of the model of poses only, not from its own. And
-where it has disagreed for several frames, from the first of them on.
+in three cases. Where it disagrees and cannot make what the guide has drafted: if the guide stands still though the
+reference moves on, or if it comes to the next frame from the frame of the model of poses only, not from its own. In the
+frame before that, if they disagreed there already and the guide finds on from the frame of the model of poses: there it
+had taken a wrong turn, to what may well be a pose. And where they have disagreed for several frames, from the first of
+them on.
 
 Frames are floats (3, S, S) in [0, 1]. All thresholds are shares of one length: the mean squared distance between the
 poses and the target that stands still.
@@ -40,6 +42,11 @@ def find_way(
     frame the first that looks the same in the reference, whose frames these are; its steps are taken as shares of a
     length of its own.
     """
+
+    def missed(before: int, after: int, start: Tensor) -> float:
+        """How far from the model of poses the guide ends that goes on from `start`."""
+        return distance(follow(before, after, start)[0], direct[after])
+
     first, *others = order
     length, span = (fmean([distance(x[first], x[frame]) for frame in others] or [0.0]) for x in (direct, reference))
     made = {first: direct[first]}
@@ -51,13 +58,18 @@ def find_way(
             made[after] = made[twins[after]]
         else:
             made[after], doubt = follow(before, after, made[before])
-            if doubt > DOUBT * length and distance(made[after], direct[after]) > NEAR * length:
+            away = distance(made[after], direct[after])
+            if doubt > DOUBT * length and away > NEAR * length:
                 step = distance(made[before], made[after])
                 astray = span * step < STILL * length * distance(reference[before], reference[after])
                 if not astray and place + 1 < len(order):
                     beyond = order[place + 1]
-                    own, other = (distance(follow(after, beyond, x[after])[0], direct[beyond]) for x in (made, direct))
+                    own, other = (missed(after, beyond, x[after]) for x in (made, direct))
                     astray = own > other + ASTRAY * length
+                if astray and apart and away > missed(before, after, direct[before]) + ASTRAY * length:
+                    made[before], apart = direct[before], []
+                    del made[after]
+                    continue
                 if astray:
                     made[after] = direct[after]
         away = distance(made[after], direct[after])
