@@ -121,6 +121,10 @@ def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
     assert nats == sorted(nats, reverse=True)
     first = found["dimensions"][0]
     assert first["arrows"] and first["words"] and (pixels(first["low"]) != pixels(first["high"])).any()
+    resting = post(client, "/api/decode", {"image": "shapes-1", "codes": [found["rest"]]})["urls"][0]
+    assert np.abs(pixels(resting).astype(int) - pixels(found["input"])).mean() < 1  # of 255: nothing moves
+    unread = post(client, "/api/dimensions", {"image": "shapes-1", "model": "shapes-integer"})
+    assert unread["rest"] == [0.0] * 8  # it comes without its motion encoder
 
 
 def test_the_library_keeps_applies_and_exchanges_motions(client: TestClient, futures: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ import torch
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from torch import Tensor
 
 from visual_dynamics.applications.traversal import path, stored_usage
 from visual_dynamics.errors import UserError
@@ -63,6 +64,7 @@ class Dimensions(BaseModel):
 
     input: Url
     latent: int
+    rest: list[float] = Field(description="A code that keeps the image still, as far as the model knows one")
     dimensions: list[Dimension]
 
 
@@ -239,7 +241,8 @@ def _dimensions(seen: Seen) -> Dimensions:
     chosen = used.active[:MAX_DIMENSIONS]
     if not chosen:
         raise UserError("no dimension of z carries motion in this model")
-    codes = torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
+    rest = _rest(seen)
+    codes = rest + torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
     model.predictor.set_image(seen.encoded)
     frames = model.predictor.decode(codes).cpu()  # (2 * dimensions, 3, S, S)
     urls = [as_url(picture) for picture in model.with_alpha(model.finish(frames, seen.box), seen.pixels)]
@@ -262,4 +265,13 @@ def _dimensions(seen: Seen) -> Dimensions:
                 arrows=shares,
             )
         )
-    return Dimensions(input=still(seen), latent=len(used.scale), dimensions=found)
+    return Dimensions(input=still(seen), latent=len(used.scale), rest=rest.tolist(), dimensions=found)
+
+
+def _rest(seen: Seen) -> Tensor:
+    """(latent,): the code of a pair of two equal frames. Zeros are no such code: they lie between all motions, and what
+    they make of an image is their blurred mean. They have to do where a model cannot read motion."""
+    predictor = seen.model.predictor
+    if not seen.model.weights.encodes_motion:
+        return torch.zeros(predictor.network.config.latent)
+    return predictor.encode(seen.encoded.frame, seen.encoded.frame).mean

@@ -3,9 +3,10 @@ import { ask, askJson, attempt, Problem, say } from "./api.js";
 import { button, draw, find, flip, make, save } from "./dom.js";
 import { askAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
-const END = 3; // of a slider, in deviations
+const END = 3; // of a slider, in deviations; 0 keeps the picture still
 let shownFor = "";
 let dimensions = [];
+let rest = []; // a code that keeps the picture still
 let inFlight = false;
 let stale = false;
 
@@ -20,7 +21,9 @@ async function openSliders() {
   if (isOld()) return;
   shownFor = subject();
   dimensions = found.dimensions;
-  if (state.z?.length !== found.latent) state.z = Array(found.latent).fill(0);
+  const untouched = state.z?.length === rest.length && state.z.every((value, place) => value === rest[place]);
+  rest = found.rest;
+  if (untouched || state.z?.length !== found.latent) state.z = [...rest];
   find("#preview-start").src = found.input;
   find("#sliders").replaceChildren(...dimensions.map((each, place) => slider(each, place + 1)));
   say(`${dimensions.length} sliders, each a motion of the picture`);
@@ -35,7 +38,7 @@ function slider(dimension, number) {
     attributes: { "aria-label": label, "data-dimension": dimension.dimension },
     oninput: () => {
       value.textContent = Number(range.value).toFixed(1);
-      state.z[dimension.dimension] = Number(range.value) * dimension.scale;
+      state.z[dimension.dimension] = rest[dimension.dimension] + Number(range.value) * dimension.scale;
       attempt(preview);
     } });
   const thumb = flip(dimension.low, dimension.high, "");
@@ -60,7 +63,7 @@ function field(arrows) {
 function moveSliders() {
   for (const range of document.querySelectorAll("#sliders input")) {
     const dimension = dimensions.find((each) => each.dimension === Number(range.dataset.dimension));
-    range.value = state.z[dimension.dimension] / dimension.scale;
+    range.value = (state.z[dimension.dimension] - rest[dimension.dimension]) / dimension.scale;
     range.closest(".slider").querySelector("output").textContent = Number(range.value).toFixed(1);
   }
 }
@@ -160,7 +163,7 @@ find("#import").onchange = (event) => {
   event.target.value = "";
 };
 find("#reset").onclick = () => {
-  state.z?.fill(0);
+  state.z = [...rest];
   refresh();
 };
 find("#shuffle").onclick = () => attempt(async () => {
