@@ -28,12 +28,15 @@ from typing import Any
 
 import httpx
 import numpy as np
+import torch
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.interfaces.studio.malformed import uploads
+from visual_dynamics.provenance import provenance
 
 MB = 1e6
+SEED = 0  # of the malformed uploads
 
 
 def picture(seed: int) -> bytes:
@@ -82,7 +85,7 @@ def slider(client: httpx.Client, rounds: int = 50) -> dict[str, float]:
 
 def malformed(client: httpx.Client, process: int, count: int = 500) -> dict[str, Any]:
     before, peak, statuses, wordless = memory(process), 0.0, Counter[int](), 0
-    for _, data in uploads(count, seed=0):
+    for _, data in uploads(count, seed=SEED):
         answer = client.post("/api/images", content=data)
         while answer.status_code == 429:  # so fast a client is told to wait
             time.sleep(float(answer.headers["retry-after"]))
@@ -158,6 +161,8 @@ def main() -> None:
                     "date": time.strftime("%Y-%m-%d"),
                     "machine": f"{os.cpu_count()} cores, {platform.machine()}",
                     "load_at_the_start": os.getloadavg()[0],
+                    "seed": SEED,
+                    **provenance(torch.device("cpu")),
                     "first_futures": first_futures(client),
                     "slider": slider(client),
                     "malformed": malformed(client, studio.pid),
