@@ -8,8 +8,10 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from tests.conftest import seeded
+from visual_dynamics.api import load
 from visual_dynamics.applications.analogy import apply_motion
 from visual_dynamics.applications.traversal import Usage, moved, path, traverse, usage
+from visual_dynamics.data import shapes
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.predictor import Predictor
 
@@ -18,6 +20,9 @@ VALUES = torch.linspace(-3, 3, 7)
 
 class BrightnessDecoder:
     """Stands for a predictor: dimension 1 lightens the left half, dimension 3 darkens the right; others do nothing."""
+
+    def rest(self, frame: Tensor) -> Tensor:
+        return torch.zeros(4)
 
     def set_image(self, frame: Tensor) -> None:
         self.frame = frame
@@ -66,7 +71,18 @@ def test_only_what_the_decoder_knows_moves_pixels(dimension: int, change: float)
 
 def test_a_real_predictor_decodes_each_code(tiny_network) -> None:
     predictor, frame = Predictor(tiny_network), torch.rand(3, 16, 16)
-    codes = path(Usage(torch.zeros(200), torch.ones(200)), 17, VALUES)
-    frames = traverse(predictor, frame, codes)
+    steps = path(Usage(torch.zeros(200), torch.ones(200)), 17, VALUES)
+    frames = traverse(predictor, frame, steps)
     assert frames.shape == (7, 3, 16, 16)
-    torch.testing.assert_close(frames[5], apply_motion(predictor, frame, codes[5]))
+    rest = predictor.encode(frame, frame).mean  # of a pair in which nothing moves
+    torch.testing.assert_close(frames[5], apply_motion(predictor, frame, rest + steps[5]))
+
+
+def test_a_trained_network_knows_rest() -> None:
+    frame = shapes.shapes_pairs(1, 0, "test", "smooth").batch(torch.tensor([0])).frame[0]
+    predictor = load("shapes").predictor
+    predictor.set_image(frame)
+    rested, zero = predictor.decode(torch.stack([predictor.rest(frame), torch.zeros(8)]))
+    assert (rested - frame).abs().mean() < 1 / 255
+    assert (zero - frame).abs().mean() > 4 * (rested - frame).abs().mean()  # a mean of all motions
+    assert not load("shapes-integer").predictor.rest(frame).any()  # it cannot read motion

@@ -59,16 +59,17 @@ def usage(posterior: Posterior) -> Usage:
 
 
 def path(used: Usage, dimension: int, values: Tensor) -> Tensor:
-    """Codes (T, latent) in which one dimension takes the values (T,), in units of its scale; the others are 0."""
-    codes = torch.zeros(len(values), len(used.scale))
-    codes[:, dimension] = values * used.scale[dimension]
-    return codes
+    """Steps (T, latent) in which one dimension takes the values (T,), in units of its scale; the others are 0."""
+    steps = torch.zeros(len(values), len(used.scale))
+    steps[:, dimension] = values * used.scale[dimension]
+    return steps
 
 
-def traverse(predictor: Predictor, frame: Tensor, codes: Tensor) -> Tensor:
-    """A frame (3, S, S) moved by each code (T, latent) of a path: (T, 3, S, S)."""
+def traverse(predictor: Predictor, frame: Tensor, steps: Tensor) -> Tensor:
+    """A frame (3, S, S) moved by each step (T, latent) of a path that leads through its rest: (T, 3, S, S)."""
+    rest = predictor.rest(frame)
     predictor.set_image(frame)
-    return predictor.decode(codes)
+    return predictor.decode(rest + steps)
 
 
 def moved(frames: Tensor) -> float:

@@ -93,12 +93,11 @@ def conclusion(found: dict[str, Any], protocol: dict[str, Any]) -> str:
     else:
         words = (
             f"The strongest {protocol['strongest']} move pixels by {found['moved_by_strongest']:.4f} on average, the "
-            f"{count:,} inactive by {found['moved_by_inactive']:.5f} (median): ratio {found['ratio']:.1f} "
-            f"(target: at least {protocol['target']:g})."
+            f"{count:,} inactive by {found['moved_by_inactive']:.5f} (median): ratio {found['ratio']:.1f}, "
+            f"of the least of the strongest {found['least_ratio']:.1f} (target: at least {protocol['target']:g})."
         )
     return (
-        f"{found['active']:,} of {found['latent']:,} dimensions are active. {words} At z = 0 all strips meet; the "
-        f"training pair nearest to it has a code {found['nearest_to_zero']:.2f} away. {found['images']} images: "
+        f"{found['active']:,} of {found['latent']:,} dimensions are active. {words} {found['images']} images: "
         f"{found['source']}{'' if found['source'].endswith('.') else '.'} Model {found['model']}, "
         f"weights {found['weights'][:12]}."
     )
@@ -108,10 +107,11 @@ def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use figures and numbers."""
     values = result["protocol"]["values"]
     return (
-        f"One dimension goes from {values[0]:g} to {values[-1]:g} deviations of z over training posteriors, the others "
-        "are 0. Pixels moved: mean absolute difference of colours in [0, 1] between the two ends; px: how far apart a "
-        "shape's places at the two ends lie, y down. Last in filmstrip and animation comes an inactive dimension "
-        f"where there is one. Seed {result['seed']}, commit {short_commit(result['commit'])}, {result['device']}, "
+        f"One dimension goes from {values[0]:g} to {values[-1]:g} deviations of z over training posteriors around the "
+        "code with which an image rests, where the others stay. Pixels moved: mean absolute difference of colours in "
+        "[0, 1] between the two ends; px: how far apart a shape's places at the two ends lie, y down. Last in "
+        f"filmstrip and animation comes an inactive dimension where there is one. "
+        f"Seed {result['seed']}, commit {short_commit(result['commit'])}, {result['device']}, "
         f"{result['seconds']:.0f} s."
     )
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import Features, VisualDynamics
 from visual_dynamics.sampling.spectral import SpectralDecoder
+from visual_dynamics.weights import NoMotionEncoder
 
 # Samples that the CPU decodes together. From 4 on a sample takes the same time; one alone takes that of a block.
 BLOCK = 4
@@ -93,6 +94,16 @@ class Predictor:
         # Libraries may choose their order of summation by shape and by alignment: every block has memory of its own.
         kernels = (self.network.kernel_decoder(part.clone()) for part in padded.split(block))
         return torch.cat([self._spectral.decode(features, each) for each in kernels])[: len(z)]
+
+    def rest(self, frame: Tensor) -> Tensor:
+        """A code that keeps a frame (3, S, S) still: that of a pair of two equal ones; (latent,), on the CPU.
+
+        Zeros are none: they lie between all motions, and what they make of a frame is a blurred mean of these. They
+        have to do where a model cannot read motion.
+        """
+        if isinstance(self.network.motion_encoder, NoMotionEncoder):
+            return torch.zeros(self.network.config.latent)
+        return self.encode(frame, frame).mean
 
     @torch.inference_mode()
     def encode(self, frame: Tensor, next_frame: Tensor) -> Posterior:

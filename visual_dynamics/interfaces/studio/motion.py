@@ -9,7 +9,6 @@ import torch
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from torch import Tensor
 
 from visual_dynamics.applications.traversal import path, stored_usage
 from visual_dynamics.errors import UserError
@@ -241,7 +240,7 @@ def _dimensions(seen: Seen) -> Dimensions:
     chosen = used.active[:MAX_DIMENSIONS]
     if not chosen:
         raise UserError("no dimension of z carries motion in this model")
-    rest = _rest(seen)
+    rest = model.predictor.rest(seen.encoded.frame)
     codes = rest + torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
     model.predictor.set_image(seen.encoded)
     frames = model.predictor.decode(codes).cpu()  # (2 * dimensions, 3, S, S)
@@ -266,12 +265,3 @@ def _dimensions(seen: Seen) -> Dimensions:
             )
         )
     return Dimensions(input=still(seen), latent=len(used.scale), rest=rest.tolist(), dimensions=found)
-
-
-def _rest(seen: Seen) -> Tensor:
-    """(latent,): the code of a pair of two equal frames. Zeros are no such code: they lie between all motions, and what
-    they make of an image is their blurred mean. They have to do where a model cannot read motion."""
-    predictor = seen.model.predictor
-    if not seen.model.weights.encodes_motion:
-        return torch.zeros(predictor.network.config.latent)
-    return predictor.encode(seen.encoded.frame, seen.encoded.frame).mean
