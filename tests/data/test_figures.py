@@ -50,3 +50,30 @@ def test_limbs_hang_together() -> None:
             torch.testing.assert_close(upper[:, 1], lower[:, 0])
     lengths = [(parts.ends[:, :, 1] - parts.ends[:, :, 0]).norm(dim=2) for parts in (before, after)]
     torch.testing.assert_close(*lengths)  # bones keep their lengths
+
+
+def test_figures_wear_real_pictures() -> None:
+    """Half of the walls are a picture's, and half of the figures wear pieces of one; what stays still still does."""
+    pictures = torch.zeros(3, 3, 32, 32, dtype=torch.uint8)
+    pictures[:, 0] = 255  # nothing but red
+    pairs = figure_pairs(64, seed=0, size=32, pictures=pictures)
+    red = (pairs.frames == pictures[0]).all(1).float().mean((1, 2))  # (64,): share of the pixels
+    assert float((red == 1).float().mean()) > 0.1  # wall and figures
+    assert float((red == 0).float().mean()) > 0.1  # neither
+    assert float(((red > 0) & (red < 1)).float().mean()) > 0.3  # one of the two
+    again = figure_pairs(5, seed=0, size=32, pictures=pictures)
+    assert torch.equal(pairs.next_frames[:5], again.next_frames)
+
+
+def test_clothes_move_with_the_parts_that_wear_them() -> None:
+    """A ball that flies by whole pixels shows the same piece of a picture in both frames."""
+    pictures = torch.randint(0, 256, (1, 3, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    one = torch.zeros(1, 1, dtype=torch.long)
+    real = torch.ones(1, dtype=torch.bool)
+    clothes = figures.Clothes(torch.zeros(1, 1, 3), one.float(), torch.zeros(1, 1, 2), real, one, torch.zeros(1, 1, 2))
+    painted = []
+    for x in (4, 7):
+        place = torch.tensor([x / 16, 0.5]).expand(1, 2, 2)
+        _, along, across = figures._bar(place, torch.tensor([0.2]), 16)
+        painted.append(figures._paint(clothes, 0, along, across, pictures))
+    assert torch.equal(painted[0][..., :13], painted[1][..., 3:])

@@ -9,6 +9,9 @@ boxes; balls; one to four figures of different heights. A figure has a trunk, a 
 in colours of their own with a little pattern. From one frame to the next everything may move a little: a figure as a
 whole, its trunk, each of its limbs about its joint; any of them may as well stand still. Walls never move.
 
+Given real pictures, half of the pairs have one of them for a wall, and half wear pieces of them: what drawings lack is
+the grain of real things.
+
 Numbers of a pair depend on the seed and its place alone. Letters: N pairs, P parts of a picture, S side in pixels.
 """
 
@@ -39,27 +42,46 @@ class Parts(NamedTuple):
     radius: Tensor  # (N, P); 0: not there
 
 
+class Clothes(NamedTuple):
+    """What P parts of N pictures wear. Waves of light and dark, or a piece of a real picture."""
+
+    colours: Tensor  # (N, P, 3)
+    pattern: Tensor  # (N, P): strength of the waves
+    waves: Tensor  # (N, P, 2): radians a side, along and across the part
+    real: Tensor  # bool (N,): wears pieces of pictures
+    which: Tensor  # int64 (N, P): the picture ...
+    where: Tensor  # (N, P, 2): ... and the place in it, x, y in [0, 1]
+
+
 def figure_pairs(
-    count: int, seed: int, split: str = "train", size: int = 64, device: torch.device | str = "cpu"
+    count: int,
+    seed: int,
+    split: str = "train",
+    size: int = 64,
+    device: torch.device | str = "cpu",
+    pictures: Tensor | None = None,
 ) -> Pairs:
-    """`count` pairs, on the CPU; pair i is the same for every count above i. `device`: where they are painted."""
+    """`count` pairs, on the CPU; pair i is the same for every count above i. `device`: where they are painted.
+
+    pictures: uint8 (M, 3, S, S), real ones to paint with.
+    """
     frames, next_frames = (torch.empty(count, 3, size, size, dtype=torch.uint8) for _ in range(2))
+    pictures = None if pictures is None else pictures.to(device)
     for chunk, start in enumerate(range(0, count, CHUNK)):
         random = torch.Generator().manual_seed(seed * 1_000_003 + 2 * chunk + STREAMS[split])
-        drawn = _draw(random, size, torch.device(device))
+        drawn = _draw(random, size, torch.device(device), pictures)
         for stored, frame in zip((frames, next_frames), drawn, strict=True):
             stored[start : start + CHUNK] = frame[: count - start]
     return Pairs(frames, next_frames)
 
 
-def _draw(random: torch.Generator, size: int, device: torch.device) -> list[Tensor]:
+def _draw(random: torch.Generator, size: int, device: torch.device, pictures: Tensor | None) -> list[Tensor]:
     """CHUNK frames and next frames, uint8 (CHUNK, 3, S, S) each. Drawn by lot on the CPU: the same for any device."""
     wall = _walls(random, size, device)
     before, after = _parts(random)
-    colours = _colours(random)
-    pattern = 0.15 * torch.rand(CHUNK, before.radius.shape[1], generator=random)
-    waves = 60 * torch.rand(CHUNK, before.radius.shape[1], 2, generator=random)  # radians a side, along and across
-    colours, pattern, waves = (values.to(device) for values in (colours, pattern, waves))
+    clothes = Clothes(*(values.to(device) for values in _clothes(random, 0 if pictures is None else len(pictures))))
+    if pictures is not None:
+        wall = _real_walls(random, wall, pictures)
     frames = []
     for parts in (before, after):
         picture = wall.clone()
@@ -67,11 +89,53 @@ def _draw(random: torch.Generator, size: int, device: torch.device) -> list[Tens
             there = parts.radius[:, part].nonzero()[:, 0]  # (n,): pictures that have it
             ends, radius, there = (x.to(device) for x in (parts.ends[there, part], parts.radius[there, part], there))
             cover, along, across = _bar(ends, radius, size)  # (n, S, S) each
-            wave = along * waves[there, part, 0, None, None] + across * waves[there, part, 1, None, None]
-            paint = colours[there, part, :, None, None] + (pattern[there, part, None, None] * wave.sin())[:, None]
+            paint = _paint(Clothes(*(values[there] for values in clothes)), part, along, across, pictures)
             picture[there] = picture[there].lerp(paint, cover[:, None])
         frames.append((255 * picture.clamp(0, 1)).round().to(torch.uint8).cpu())
     return frames
+
+
+def _paint(clothes: Clothes, part: int, along: Tensor, across: Tensor, pictures: Tensor | None) -> Tensor:
+    """What a part shows at its places along and across, (n, S, S) each: (n, 3, S, S)."""
+    wave = along * clothes.waves[:, part, 0, None, None] + across * clothes.waves[:, part, 1, None, None]
+    strength = clothes.pattern[:, part, None, None]
+    paint = clothes.colours[:, part, :, None, None] + (strength * wave.sin())[:, None]
+    if pictures is None:
+        return paint
+    side = pictures.shape[-1]
+    x, y = (
+        (side * (place + clothes.where[:, part, axis, None, None])).long() % side
+        for axis, place in enumerate((along, across))
+    )
+    piece = pictures[clothes.which[:, part, None, None], :, y, x].movedim(-1, 1).float() / 255
+    return torch.where(clothes.real[:, None, None, None], piece, paint)
+
+
+def _clothes(random: torch.Generator, pictures: int) -> Clothes:
+    colours = _colours(random)
+    shape = colours.shape[:2]
+    pattern = 0.15 * torch.rand(shape, generator=random)
+    waves = 60 * torch.rand(*shape, 2, generator=random)
+    if not pictures:
+        nothing = torch.zeros(shape, dtype=torch.long)
+        return Clothes(colours, pattern, waves, torch.zeros(CHUNK, dtype=torch.bool), nothing, torch.zeros(*shape, 2))
+    real = torch.rand(CHUNK, generator=random) < 0.5
+    which = torch.randint(pictures, shape, generator=random)
+    return Clothes(colours, pattern, waves, real, which, torch.rand(*shape, 2, generator=random))
+
+
+def _real_walls(random: torch.Generator, walls: Tensor, pictures: Tensor) -> Tensor:
+    """Half of the walls become a window of a picture, whole or enlarged up to twice, half of these mirrored."""
+    there, mirrored = (torch.rand(CHUNK, generator=random) < 0.5 for _ in range(2))
+    side = 2 ** -torch.rand(CHUNK, generator=random)
+    across, down = ((2 * torch.rand(CHUNK, generator=random) - 1) * (1 - side) for _ in range(2))
+    nothing = torch.zeros(CHUNK)
+    turned = torch.where(mirrored, -side, side)
+    maps = torch.stack([turned, nothing, across, nothing, side, down], 1).view(-1, 2, 3).to(walls.device)
+    which = torch.randint(len(pictures), (CHUNK,), generator=random).to(walls.device)
+    grid = F.affine_grid(maps, list(walls.shape), align_corners=False)
+    windows = F.grid_sample(pictures[which].float() / 255, grid, padding_mode="border", align_corners=False)
+    return torch.where(there.to(walls.device)[:, None, None, None], windows, walls)
 
 
 def _colours(random: torch.Generator) -> Tensor:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RENDERING: shapes.Rendering = "smooth"
 PRESETS_BY_SIZE, SMALL_PRESETS = (
-    ("paper-z8", "paper-z32", "paper-z128", "paper-uneven"),
+    ("paper-z8", "paper-z32", "paper-z128-uneven", "paper-uneven"),
     ("tiny-z8", "tiny-z32", "tiny"),
 )
 BOTTLENECKS = (1.0, 4.0, 16.0, 64.0)  # with the largest z

@@ -27,6 +27,9 @@ def train(
     start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Only the first so many training pairs.")] = None,
     recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
+    light: Annotated[
+        bool, typer.Option("--light", help="Show each pair in a light of its own: hue, contrast, brightness.")
+    ] = False,
     mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the pairs left to right.")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="Let half of the pairs run backwards.")] = False,
     zoom: Annotated[float, typer.Option(help="Enlarge half of the pairs, up to so many times.")] = 1.0,
@@ -68,6 +71,7 @@ def train(
             start=start,
             pairs=pairs,
             recolour=recolour,
+            light=light,
             mirror=mirror,
             reverse=reverse,
             zoom=zoom,

@@ -125,6 +125,7 @@ PRESETS: dict[str, NetworkConfig] = {
     "paper-z32": replace(PAPER, latent=32),
     "paper-z128": replace(PAPER, latent=128),
     "paper-uneven": replace(PAPER, uneven=True),
+    "paper-z128-uneven": replace(PAPER, latent=128, uneven=True),
     "sprites": replace(PAPER, latent=16, background=0.0),  # drawn on black
     "tiny": TINY,
     "tiny-z8": replace(TINY, latent=8),

@@ -34,6 +34,7 @@ class TrainingConfig:
     start_digest: str | None = None  # ... and the SHA-256 of its file, filled in when it is read
     pairs: int | None = None  # the first so many training pairs; without it all of a folder, 20,000 of the shapes
     recolour: bool = False  # the motion encoder sees each pair in one random order of its colours, the rest in another
+    light: bool = False  # each pair is seen in a light of its own: other hues, contrasts and brightness
     mirror: bool = False  # half of the pairs, at random, are mirrored left to right
     reverse: bool = False  # half of them run backwards
     zoom: float = 1.0  # half of them are enlarged, up to so many times, around any place

@@ -33,6 +33,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
 
 OWN_SHARE = 0.25  # of a mixture, at least: a run is about its own data
+SOME = 1_024  # frames that drawn figures may wear
 GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 
 
@@ -47,13 +48,17 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
             raise UserError("data that are streamed cannot be mixed with others")
         alone = replace(config, also=None, also_pairs=None)
         own = _loaded(training_pairs(alone, device))
-        more = _loaded(training_pairs(replace(alone, data=config.also, pairs=config.also_pairs), device))
+        other = replace(alone, data=config.also, pairs=config.also_pairs)
+        if config.also == "figures":  # they wear what the run's own pictures show
+            more: AnyPairs = _generated_pairs(other, _count(other), "train", config.stored_size, device, _some(own))
+        else:
+            more = _loaded(training_pairs(other, device))
         return mix_pairs(own, more, OWN_SHARE)
     data, size = Path(config.data), config.stored_size
     if config.stream and not holds_footage(data):
         raise UserError(f"{config.data} cannot be streamed, only what visual-dynamics prepare videos has made")
     if config.data in GENERATED:
-        return _generated_pairs(config, config.pairs or shapes.TRAIN_PAIRS, "train", size, device)
+        return _generated_pairs(config, _count(config), "train", size, device)
     if not data.exists():
         raise UserError(
             f"no data {config.data!r}: give {' or '.join(map(repr, GENERATED))}, "
@@ -107,6 +112,17 @@ def _footage_pairs(config: TrainingConfig) -> IndexedPairs | ShardedPairs:
     return pairs if config.stream or pairs.nbytes > free_memory() // (2 * beside) else pairs.in_memory()
 
 
+def _count(config: TrainingConfig) -> int:
+    """Pairs of a kind that is drawn."""
+    return config.pairs or shapes.TRAIN_PAIRS
+
+
+def _some(pairs: AnyPairs) -> Tensor:
+    """Frames of these pairs, uint8 (M, 3, S, S)."""
+    frames = pairs.batch(spread(len(pairs), SOME, seed=0)).frame
+    return (255 * frames).round().to(torch.uint8)
+
+
 def _loaded(pairs: AnyPairs | ShardedPairs) -> AnyPairs:
     return pairs.in_memory() if isinstance(pairs, ShardedPairs) else pairs
 
@@ -141,10 +157,15 @@ def _between(config: TrainingConfig) -> Between:
 
 
 def _generated_pairs(
-    config: TrainingConfig, count: int, split: shapes.Split, size: int, device: torch.device | str = "cpu"
+    config: TrainingConfig,
+    count: int,
+    split: shapes.Split,
+    size: int,
+    device: torch.device | str = "cpu",
+    pictures: Tensor | None = None,  # real ones, for figures
 ) -> Pairs:
     if config.data == "figures":
-        return figure_pairs(count, config.seed, split, size, device)
+        return figure_pairs(count, config.seed, split, size, device, pictures)
     rendering = cast(shapes.Rendering, config.rendering)  # one of RENDERINGS, as the configuration has checked
     return shapes.shapes_pairs(count, config.seed, split, rendering, size, textured=config.data == "shapes-texture")
 
@@ -198,6 +219,33 @@ def recoloured(pair: Pair, numbers: Tensor) -> Pair:
     orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
     orders = without_waiting(orders, pair.frame.device)[:, :, None, None].expand_as(pair.frame)
     return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
+
+
+def lit(pair: Pair, lights: Tensor) -> Pair:
+    """Both frames of pair b with colours c -> lights[b] (c, 1), (B, 3, 4), cut to [0, 1]."""
+    lights = without_waiting(lights, pair.frame.device)
+    turn, added = lights[:, :, :3], lights[:, :, 3, None, None]  # (B, 3, 3), (B, 3, 1, 1)
+    frames = (torch.einsum("bij,bjhw->bihw", turn, frame).add(added).clamp(0, 1) for frame in pair)
+    return Pair(*(frame.contiguous(memory_format=torch.channels_last) for frame in frames))
+
+
+def step_lights(step: int, batch: int, seed: int) -> Tensor:
+    """A light for each pair of one global batch, for `lit`, (batch, 3, 4); a quarter of them leaves it as it is.
+
+    Hues turn about the grey axis by 0.3 radians (one deviation), saturation changes by up to a factor of 2, contrast by
+    up to 1.5, each colour's brightness by up to 0.15.
+    """
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x116)
+    axis = torch.full((3, 3), 1 / 3)  # projects on grey
+    aside = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / 3**0.5  # turns by a right angle about it
+    hue = 0.3 * torch.randn(batch, 1, 1, generator=generator)
+    saturation, contrast = 2 * torch.rand(2, batch, 1, 1, generator=generator) - 1  # exponents
+    turn = 2**saturation * (hue.cos() * (torch.eye(3) - axis) + hue.sin() * aside) + axis
+    turn = 1.5**contrast * turn
+    middle = 0.5 + 0.3 * torch.rand(batch, 3, 1, generator=generator) - 0.15
+    lights = torch.cat([turn, middle - 0.5 * turn.sum(2, keepdim=True)], 2)
+    unchanged = torch.rand(batch, 1, 1, generator=generator) < 0.25
+    return torch.where(unchanged, torch.eye(3, 4), lights)
 
 
 def turned(pair: Pair, mirrored: Tensor, reversed_: Tensor) -> Pair:

@@ -26,9 +26,11 @@ from visual_dynamics.training.data import (
     ShuffledOrder,
     displaced,
     held_out_pairs,
+    lit,
     recoloured,
     spread,
     step_colours,
+    step_lights,
     step_noise,
     step_offsets,
     step_turns,
@@ -128,6 +130,8 @@ class Trainer:
         moved = step_offsets(step, self.config.batch, shift, jitter, self.config.seed) if shift or jitter else None
         if moved and shift:
             pair = displaced(pair, moved[0][:, mine])
+        if self.config.light:
+            pair = lit(pair, step_lights(step, self.config.batch, self.config.seed)[mine])
         disguised = pair
         if self.config.recolour:
             orders = step_colours(step, self.config.batch, self.config.seed)[:, mine]
