@@ -74,7 +74,7 @@ def weights_table(result: dict[str, Any]) -> str:
 def _heads(result: dict[str, Any]) -> list[str]:
     active = f"active (KL above {result['protocol']['active_nats']:g} nats)"
     names = " / ".join(TITLES[column].lower() for column in result["columns"])
-    errors = ["squared error, held out", "of training pairs", "of the last batches, logged"]
+    errors = ["squared error, training", "held out"]
     motion = [f"KL of motions, nats: {names}", "posteriors in the file"]
     return ["non-zero", active, "KL in all, nats", *errors, *motion, "seconds", "pairs a second"]
 
@@ -84,7 +84,8 @@ def _cells(result: dict[str, Any], run: dict[str, Any]) -> list[str]:
         f"{run['non_zero']:,}",
         f"{run['active']:,}",
         f"{run['nats_in_all']:.1f}",
-        *(f"{run[part]:.2f}" for part in ("held_out_error", "training_error", "logged_error")),
+        f"{run['training_error']:.2f}",
+        f"{run['held_out_error']:.2f}",
         listed([run["kl"][column] for column in result["columns"]], 2),
         f"{run['posteriors']:,}",
         f"{run['seconds']:,.0f}",
@@ -105,9 +106,8 @@ def notes(result: dict[str, Any]) -> str:
     return (
         f"Non-zero: {protocol['non_zero']}; components hold {100 * protocol['share']:g} % of the variance of z_mean; "
         f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
-        f"Squared errors are summed over pixels and colours; {protocol['held_out']:,} pairs held out and as many of "
-        f"training, z is sampled; {result['copy_error']:.1f} where nothing is moved. Logged: the last tenth of the "
-        "steps, a few hundred pairs, in training mode. "
+        f"Squared errors are summed over pixels and colours; held out: {protocol['held_out']:,} pairs, z is sampled "
+        f"as in training, {result['copy_error']:.1f} where nothing is moved; training: the last tenth of the steps. "
         f"Motion: {protocol['samples']:,} futures of {protocol['images']:,} images, z from the posteriors in the file; "
         f"floor (truth against truth) {floor}. {runs[0]['steps']:,} steps each; seconds are of the training, after its "
         f"first step: trainings that run side by side slow each other down. Trained on {'; '.join(makers)}. "
