@@ -10,7 +10,8 @@ from PIL import Image
 
 from tests.sprites import noise_characters
 from visual_dynamics.data import shapes, sprites
-from visual_dynamics.data.pair import MixedPairs, Pair
+from visual_dynamics.data.figures import figure_pairs
+from visual_dynamics.data.pair import MixedPairs, Pair, Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
@@ -143,6 +144,23 @@ def test_more_data_are_mixed_in(folder: Path) -> None:
             assert torch.equal(found, wanted)
     whole = data.training_pairs(replace(config, also_pairs=None))
     assert len(whole) == 5 * 32 + 3 * 157  # a quarter are own ones, and no more than needed
+
+
+def test_figures_that_are_mixed_in_wear_a_run_s_own_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    worn = []
+
+    def drawn(*given: object) -> Pairs:
+        worn.append(given[-1])
+        return figure_pairs(4, seed=0, size=TINY.network.size)
+
+    monkeypatch.setattr(data, "figure_pairs", drawn)
+    own = data.training_pairs(replace(TINY, pairs=5))
+    mixed = data.training_pairs(replace(TINY, pairs=5, also="figures", also_pairs=4))
+    assert len(mixed) == 5 + 4 and len(worn[0]) == 5
+    frames = (255 * own.batch(torch.arange(5)).frame).round().byte()
+    assert {frame.numpy().tobytes() for frame in worn[0]} == {frame.numpy().tobytes() for frame in frames}
+    data.training_pairs(replace(TINY, data="figures", pairs=4))
+    assert worn[1] is None  # alone they have none to wear
 
 
 def test_stored_posteriors_are_of_a_run_s_own_data(folder: Path) -> None:

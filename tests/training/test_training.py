@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from visual_dynamics.data.pair import Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import step_windows, training_pairs, zoomed
+from visual_dynamics.training.data import step_lights, step_windows, training_pairs, zoomed
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import Trainer, train
 from visual_dynamics.training.run import RunFolder
@@ -288,6 +288,24 @@ def test_a_zoomed_run_holds_larger_frames_and_trains_at_the_networks_size(tmp_pa
     assert len(load_weights(tmp_path / "run" / "weights.safetensors").posteriors) == 16
     with pytest.raises(UserError, match="zoom is from 1 to 8"):
         replace(config, zoom=0.5)
+
+
+def test_each_pair_is_seen_in_a_light_of_its_own() -> None:
+    """Both frames in the same one, the motion encoder's too; grey stays grey but for the brightness of each colour."""
+    plain, lit_ = (
+        Trainer(replace(TINY_RUN, light=light), TINY_PAIRS, CPU, Processes(), compiled=False).batch(3)
+        for light in (False, True)
+    )
+    assert lit_[1] is lit_[0]
+    same = [torch.equal(a, b) for a, b in zip(plain[0].frame, lit_[0].frame, strict=True)]
+    assert 0 < sum(same) < len(same) / 2
+    lights = step_lights(3, 16, TINY_RUN.seed)
+    for before, after in zip(plain[0], lit_[0], strict=True):
+        colours = torch.cat([before, torch.ones_like(before[:, :1])], 1).flatten(2)  # (B, 4, S * S)
+        torch.testing.assert_close(after, (lights @ colours).view_as(after).clamp(0, 1), rtol=1e-4, atol=1e-5)
+    turns = lights[:, :, :3]
+    grey = turns.sum(2)  # what becomes of (1, 1, 1), but for what is added
+    torch.testing.assert_close(grey, grey[:, :1].expand(-1, 3))
 
 
 def test_half_of_the_pairs_are_mirrored_and_half_run_backwards() -> None:

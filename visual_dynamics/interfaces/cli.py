@@ -30,6 +30,7 @@ from visual_dynamics.interfaces.options import (
     busy,
     counted,
     find_device,
+    progress_bar,
 )
 
 if TYPE_CHECKING:
@@ -272,6 +273,9 @@ def compact(
     learned_prior: Annotated[
         bool, typer.Option("--learned-prior", help="A fitted mixture of Gaussians in place of training posteriors.")
     ] = False,
+    carry_over: Annotated[
+        Path | None, typer.Option(help="Prepared footage: keep its motions that move what moves in other scenes, too.")
+    ] = None,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Write a lighter copy of a model, to share it."""
@@ -279,7 +283,14 @@ def compact(
         raise UserError(f"a model is a .safetensors file, and {file} would not be one")
     if file.exists() and not overwrite:
         raise UserError(f"{file} exists already; --overwrite replaces it")
-    _load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
+    loaded = _load(model, "auto" if carry_over else "cpu")
+    if carry_over:
+        from visual_dynamics.api import Model
+        from visual_dynamics.training.carry_over import with_codes_that_carry_over
+
+        with progress_bar("images tried") as progress:
+            loaded = Model(with_codes_that_carry_over(loaded, carry_over, progress=progress))
+    loaded.save_copy(file, eight_bits, motion_encoder, learned_prior)
     typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 

@@ -1,0 +1,108 @@
+"""Which codes carry over: those that move what moves in other scenes, on drawn footage and with a tiny model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from visual_dynamics.api import Model, load
+from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.shard_takes import Take
+from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.video_motion import Regions
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.training import carry_over
+
+SIDE = 16
+
+
+class Halves:
+    """Stands for a predictor: a code (left, right) brightens the halves of a frame by so much."""
+
+    batch_size = 3
+
+    def set_image(self, frame: Tensor) -> None:
+        self.frame = frame
+
+    def decode_batches(self, codes: Tensor) -> Iterator[Tensor]:
+        for part in codes.split(self.batch_size):
+            change = part.repeat_interleave(SIDE // 2, dim=1)  # (b, SIDE)
+            yield self.frame + change[:, None, None, :].expand(-1, 3, SIDE, -1)
+
+
+def footage() -> tuple[IndexedPairs, list[Take]]:
+    """Four pairs of scene a, where the left column flickers, and four of scene b, where the right one does."""
+    frames = torch.full((16, 3, SIDE, SIDE), 100, dtype=torch.uint8)
+    frames[1:8:2, :, :, 0] += 50
+    frames[9:16:2, :, :, -1] += 50
+    pairs = IndexedPairs(frames, torch.arange(0, 16, 2), torch.arange(1, 16, 2))
+    return pairs, [Take("a", "a, take 0", torch.arange(4)), Take("b", "b, take 0", torch.arange(4, 8))]
+
+
+def test_codes_are_marked_by_what_they_move_in_other_scenes() -> None:
+    pairs, takes = footage()
+    left, right, both = [0.1, 0.0], [0.0, 0.1], [0.1, 0.1]
+    codes = torch.tensor([left, right, both, right, left, right, both, left])  # four of a, tried on b, and of b, on a
+    posterior = Posterior(codes, torch.full_like(codes, -80.0))  # points
+    seen = []
+    marks = carry_over.tried(Halves(), posterior, pairs, takes, 0, lambda *told: seen.append(told))  # type: ignore[arg-type]
+    assert seen[-1] == (2 * carry_over.IMAGES,) * 2
+    # b's right column and the next are its moving region: of that, a code for the right half moves all, and 6 of the
+    # 14 columns elsewhere; one for the left half moves none of it
+    assert marks[[1, 3, 4, 7]] == pytest.approx([14 / 6] * 4, rel=1e-4)
+    assert marks[[0, 5]] == pytest.approx([0, 0]) and marks[[2, 6]] == pytest.approx([1, 1], rel=1e-4)
+
+
+def test_motion_inside_and_outside() -> None:
+    moving = torch.zeros(SIDE, SIDE, dtype=torch.bool)
+    moving[:, : SIDE // 4] = True
+    found = carry_over.moved(
+        Halves(),  # type: ignore[arg-type]
+        torch.full((3, SIDE, SIDE), 0.5),
+        torch.tensor([[0.1, 0.0], [0.0, 0.2], [0.0, 0.0], [0.1, 0.2]]),
+        Regions(moving, ~moving),
+    )
+    by_hand = [[0.03, 0, 0, 0.03], [0.03 / 3, 0.12 * 2 / 3, 0, (0.03 + 2 * 0.12) / 3]]
+    torch.testing.assert_close(found, torch.tensor(by_hand, dtype=torch.double), rtol=1e-4, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def model_and_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
+    pytest.importorskip("cv2")
+    from tests.data.footage.scenes import film
+    from visual_dynamics.data.footage.clip_files import Settings
+    from visual_dynamics.data.footage.prepare import prepare_videos
+    from visual_dynamics.training.config import TrainingConfig
+    from visual_dynamics.training.loop import train
+
+    clips = tmp_path_factory.mktemp("footage") / "clips"
+    for number in range(3):
+        film(clips / f"{number}.mp4", 12, seed=number)
+    folder = clips.parent / "data"
+    prepare_videos(clips, folder, Settings(size=16, crop="centre", held_out=0.3))
+    config = TrainingConfig(str(folder), preset="tiny", batch=8, steps=4, log_every=2, kl_warmup=2, warmup=2)
+    return load(train(config, clips.parent / "run", torch.device("cpu"))), folder
+
+
+def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path: Path) -> None:
+    model, folder = model_and_folder
+    weights = carry_over.with_codes_that_carry_over(model, folder)
+    told = weights.training["carried_over"]
+    assert told["of"] == len(model.weights.posteriors) and told["footage"] == "data"
+    assert len(weights.posteriors) == told["kept"] == round(told["of"] / 2)
+    again = carry_over.with_codes_that_carry_over(model, folder)
+    assert torch.equal(again.posteriors.mean, weights.posteriors.mean)
+    Model(weights).save_copy(tmp_path / "kept.safetensors", eight_bits=True)
+    kept = load(tmp_path / "kept.safetensors")
+    assert len(kept.weights.posteriors) == told["kept"] and kept.weights.training["carried_over"] == told
+
+
+def test_what_cannot_be_tried_is_told(model_and_folder: tuple[Model, Path], tmp_path: Path) -> None:
+    model, folder = model_and_folder
+    with pytest.raises(UserError, match="holds no footage"):
+        carry_over.with_codes_that_carry_over(model, tmp_path)
+    model.save_copy(tmp_path / "light.safetensors", motion_encoder=False)
+    with pytest.raises(UserError, match="without its motion encoder"):
+        carry_over.with_codes_that_carry_over(load(tmp_path / "light.safetensors"), folder)

@@ -1,0 +1,107 @@
+"""Which motion codes carry over to other scenes.
+
+Sampling takes the code of any training pair for any image. With footage of a few scenes many a code knows its own: one
+of a hallway moves what stands where people came through, be it a wall. So every code is tried on images of the other
+training scenes, whose films tell what moves in them, and the better half is kept. No held-out scene is asked.
+
+A code's mark is the motion that it makes in moving regions over that elsewhere: squared change of a pixel, mean over
+either part of the frame, added up over the images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from visual_dynamics.api import Model
+from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.shard_files import holds_footage
+from visual_dynamics.data.shard_takes import Take, pair_takes
+from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.video_motion import Regions, take_regions
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.training.data import spread
+from visual_dynamics.weights import StoredPosteriors, Weights
+
+KEPT = 0.5  # of the codes
+IMAGES = 2  # of each scene, on which those of all others are tried
+BATCH = 64  # pairs that are read together
+LEAST = 1e-8  # squared change outside below which a code does not become better still: a fortieth of a level
+
+Progress = Callable[[int, int], object]  # images done, of so many
+
+
+def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progress: Progress | None = None) -> Weights:
+    """The weights with new posteriors: of the training pairs in a folder of prepared footage, the better half."""
+    if not holds_footage(folder):
+        raise UserError(f"{folder} holds no footage that visual-dynamics prepare videos made")
+    if not model.weights.encodes_motion:
+        raise UserError("this model comes without its motion encoder: it cannot read the motion of footage")
+    stored = open_pairs(folder, "train")
+    assert stored is not None  # of this split there are always some
+    pairs, takes = stored.resized(model.size).in_memory(), pair_takes(folder, stored)
+    if len({take.scene for take in takes}) < 2:
+        raise UserError(f"{folder} shows a single scene to train on: there is no other to try its motions on")
+    posterior = read_motions(model.predictor, pairs)
+    marks = tried(model.predictor, posterior, pairs, takes, seed, progress or (lambda done, of: None))
+    best = marks.argsort(descending=True, stable=True)[: max(1, round(KEPT * len(marks)))]
+    best = best[spread(len(best), len(best), seed)]  # in any order: a file that has no room takes the first
+    kept = StoredPosteriors.compress(Posterior(*(values[best] for values in posterior)), max_bytes=2**62)
+    history = {"footage": folder.resolve().name, "kept": len(best), "of": len(marks), "seed": seed}
+    return replace(model.weights, posteriors=kept, training=model.weights.training | {"carried_over": history})
+
+
+@torch.inference_mode()
+def read_motions(predictor: Predictor, pairs: IndexedPairs) -> Posterior:
+    """q(z | v, I) of every pair: mean and log-variance, (N, latent), on the CPU."""
+    parts = []
+    for chosen in torch.arange(len(pairs)).split(BATCH):
+        frame, next_frame = (frames.to(predictor.device) for frames in pairs.batch(chosen))
+        parts.append(predictor.network.encode_motion(frame, next_frame - frame))
+    mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+    return Posterior(mean, log_variance)
+
+
+def tried(
+    predictor: Predictor, posterior: Posterior, pairs: IndexedPairs, takes: list[Take], seed: int, progress: Progress
+) -> Tensor:
+    """The mark of each code, (N,): tried on IMAGES images of each scene but its own."""
+    scenes = sorted({take.scene for take in takes})
+    scene_of = torch.empty(len(pairs), dtype=torch.long)
+    for take in takes:
+        scene_of[take.places] = scenes.index(take.scene)
+    noise = torch.randn(posterior.mean.shape, generator=torch.Generator().manual_seed(seed))
+    codes = posterior.sample(noise)
+    motion = torch.zeros(2, len(pairs), dtype=torch.double)  # inside, outside
+    images = [(scene, place) for scene in range(len(scenes)) for place in images_of(scene_of == scene, seed)]
+    for done, (scene, place) in enumerate(images):
+        take = next(take for take in takes if (take.places == place).any())
+        others = (scene_of != scene).nonzero()[:, 0]
+        frame = pairs.batch(torch.tensor([place])).frame[0]
+        motion[:, others] += moved(predictor, frame, codes[others], take_regions(pairs, take))
+        progress(done + 1, len(images))
+    return motion[0] / motion[1].clamp_min(LEAST)
+
+
+def images_of(own: Tensor, seed: int) -> list[int]:
+    """Places of some pairs of a scene, of which `own`, bool (N,), says which are."""
+    places = own.nonzero()[:, 0]
+    return [int(place) for place in places[spread(len(places), IMAGES, seed)]]
+
+
+def moved(predictor: Predictor, frame: Tensor, codes: Tensor, where: Regions) -> Tensor:
+    """Squared change of a pixel that each of n codes makes in a frame, in its moving region and elsewhere: (2, n)."""
+    predictor.set_image(frame)
+    parts = []
+    for frames in predictor.decode_batches(codes):
+        change = (frames.cpu() - frame).square().sum(1).double()  # (b, S, S)
+        parts.append(
+            torch.stack([change[:, part].sum(1) / part.sum().clamp_min(1) for part in (where.moving, ~where.moving)])
+        )
+    return torch.cat(parts, dim=1)
