@@ -18,16 +18,21 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest
     film(tmp_path / "clips" / "gym_left.mp4", 14, seed=1)
     film(tmp_path / "clips" / "gym_right.mp4", 14, seed=2)
     film(tmp_path / "clips" / "park.mp4", 9, seed=3)
+    film(tmp_path / "clips" / "beach.mp4", 9, seed=4)
     (table,) = blocks(page, "csv")
     (tmp_path / "clips" / "manifest.csv").write_text(table)
     Image.fromarray(moving_square(1)[0]).save(tmp_path / "photo.jpg")
     lines = [line for block in blocks(page, "") for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("visual-dynamics ")]
-    assert [command.split()[1] for command in commands] == ["prepare", "train", "train", "sample", "reproduce"]
+    assert [command.split()[1] for command in commands] == [
+        *("prepare", "train", "train", "train", "compact", "sample", "reproduce")
+    ]
     for command in commands:
         command = re.sub(r"--preset \S+ --minutes \S+", "--preset tiny --steps 3 --batch 4 --device cpu", command)
+        command = command.replace("--also-pairs 60000", "--also-pairs 24")
         with pytest.raises(SystemExit) as exit_:
             main(shlex.split(command)[1:])
         assert not exit_.value.code, command
     assert len(list((tmp_path / "out" / "mine").glob("*.png"))) >= 8
+    assert (tmp_path / "few.safetensors").exists()
     assert (tmp_path / "out" / "measured" / "video.png").exists()
