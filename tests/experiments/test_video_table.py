@@ -23,7 +23,7 @@ from visual_dynamics.data.shard_takes import pair_takes
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import video_motion
-from visual_dynamics.experiments import video_figures, video_table
+from visual_dynamics.experiments import video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
 from visual_dynamics.interfaces.reproduce_all import run_all
 from visual_dynamics.interfaces.reproduction import run_experiment
@@ -109,13 +109,18 @@ def test_oracles(folder: Path) -> None:
         return truth.repeat(3, 1, 1, 1)
 
     methods = {COPY: copy, FLOW: copy, CODE: right, SAMPLED: right, TRUTH: right}
-    found = video_table.measured(pairs, inputs, methods, 0, 0, ignore)
+    seen = video_judge.Seen((FLOW, SAMPLED))
+    found = video_table.measured(pairs, inputs, methods, 0, 0, ignore, seen)
     assert set(found["scenes"]) == {take.scene for take in takes}
     for rows in (found["rows"], *(scene["rows"] for scene in found["scenes"].values())):
         assert rows[SAMPLED]["explained"] == 1 and rows[SAMPLED]["best"] == 0
         assert rows[SAMPLED]["ratio"] > 100 and rows[SAMPLED]["still"] > 0.99 and rows[SAMPLED]["diversity"] == 0
         assert rows[FLOW]["explained"] == pytest.approx(0) and rows[FLOW]["best"] == pytest.approx(1)
         assert rows[FLOW]["ratio"] is None and rows[FLOW]["inside"] == 0 and rows[FLOW]["still"] == 1
+    for one, (frame, truth, flow, sampled) in zip(inputs, seen.shown, strict=True):
+        assert torch.equal(frame, pairs.store[pairs.first[one.place]]) and torch.equal(flow, frame)
+        assert torch.equal(truth, pairs.store[pairs.second[one.place]]) and torch.equal(sampled, truth)
+    assert [take.name for take in seen.takes] == [one.take.name for one in inputs]
 
 
 def test_every_row_is_measured(result: dict) -> None:
@@ -129,6 +134,13 @@ def test_every_row_is_measured(result: dict) -> None:
         assert rows[row]["best"] <= 1 - rows[row]["explained"]
     assert 0 < result["regions"]["moving"] < 1 and 0 < result["regions"]["still"] < 1
     assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds"))
+    judge = result["judge"]
+    assert list(judge["rows"]) == [FLOW, SAMPLED] and judge["inputs"] == sum(judge["halves"]) == 9
+    assert judge["size"] == 16 and judge["split"] == "scene" and judge["takes"] == 2
+    assert (judge["judges"], judge["steps"]) == (video_judge.SMALL_JUDGES, video_judge.SMALL_STEPS)
+    for row in judge["rows"].values():
+        low, high = row["interval"]
+        assert 0 <= low <= high <= 1 and low - 1e-9 <= row["share"] <= high + 1e-9 and len(row["judges"]) == 1
 
 
 def test_shown_are_pairs_of_every_scene(result: dict, folder: Path) -> None:
@@ -146,10 +158,20 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert (tmp_path / "video.md").read_text() == text and result["weights"][:12] in text
     assert all(f"| {row} |" in text or f"| **{row}** |" in text for row in ROWS)
     assert all(f"| {scene} |" in text for scene in result["scenes"])
+    assert text.index("### Held-out") < text.index("### Judge") < text.index("### By scene")
+    assert "not comparable | 31.3 | 36.7 |" in text and "people are not asked" in text
     picture = Image.open(tmp_path / "video.png")
     assert picture.width > 11 * 192 and picture.height > len(result["pictures"]) * 192
     made = video_figures.headline(result)
     assert made.ours.count(" / ") == made.measure.count(" / ") == 2 and made.floor.startswith("0.0 / ")
+
+
+def test_results_without_a_judge_are_drawn(result: dict, tmp_path: Path) -> None:
+    """Older ones do not know it; newer ones of a single take say why there is none."""
+    older = video_table.draw({name: value for name, value in result.items() if name != "judge"}, tmp_path)
+    assert "judge" not in older.lower() and "### By scene" in older
+    single = video_table.draw(result | {"judge": None}, tmp_path)
+    assert "### Judge" not in single and "Judge: none, as all pairs are of one take." in single
 
 
 def test_cells() -> None:

@@ -30,7 +30,7 @@ ITEMS = (
     Item(
         "Figure 7, right",
         "Exercise: how often people take a future for real",
-        remark="not made, as it needs people; `reproduce video` measures errors and motion, which do not compare",
+        remark="not made, as it needs people; `reproduce video` asks a judge, whose answers do not compare",
     ),
     Item("Figure 8", "learned layers on Shapes, Sprites and Exercise", "layers", "Shapes only"),
     Item(

@@ -21,6 +21,7 @@ COLUMNS = {
     "best": "best sample, error / copy's",
 }
 OWN = {"explained": CODE, "ratio": SAMPLED, "still": SAMPLED}  # the row that is asked to reach what is wanted
+PEOPLE = {"Flow": 31.3, SAMPLED: 36.7}  # % of the paper's futures that people took for real, at 32x32
 MOST_SCENES = 20  # in the table; the JSON has all
 
 
@@ -28,7 +29,10 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """The figure into `folder`; returns tables and notes as Markdown."""
     if result["pictures"]:
         write_atomically(folder / "video.png", figure(futures(result["pictures"])))
-    parts = ["### Held-out scenes of real video", table(result["rows"]), "### By scene", scenes(result["scenes"])]
+    parts = ["### Held-out scenes of real video", table(result["rows"])]
+    if result.get("judge"):  # older results have none
+        parts += ["### Judge", judge_table(result["judge"])]
+    parts += ["### By scene", scenes(result["scenes"])]
     text = "\n\n".join([*parts, notes(result)]) + "\n"
     write_atomically(folder / "video.md", text.encode())
     return text
@@ -53,6 +57,25 @@ def table(rows: dict[str, Any]) -> str:
     aims = [f"at least {cell(name, WANTED)}" if name in WANTED else "" for name in COLUMNS]
     lines.append(f"| aim for ours | {' | '.join(aims)} |")
     return "\n".join(lines)
+
+
+def judge_table(judge: dict[str, Any]) -> str:
+    """How often the judge, a small network, takes a method's future for the real next frame; people's answers below."""
+    names, size = list(judge["rows"]), f"{judge['size']}x{judge['size']}"
+    heads = [f"**{name}**" if name.startswith("ours") else name for name in names]
+    cells = [
+        f"{100 * row['share']:.1f} ({100 * row['interval'][0]:.1f} to {100 * row['interval'][1]:.1f})"
+        for row in judge["rows"].values()
+    ]
+    said = [f"{PEOPLE[name]:.1f}" for name in names]
+    return "\n".join(
+        [
+            f"| % taken for real, 50 is best (95 % interval) | {' | '.join(heads)} |",
+            f"|---|{'---:|' * len(names)}",
+            f"| judge, a small network, {size} | {' | '.join(cells)} |",
+            f"| people, paper, other footage, 32x32: not comparable | {' | '.join(said)} |",
+        ]
+    )
 
 
 def scenes(found: dict[str, Any]) -> str:
@@ -99,10 +122,29 @@ def notes(result: dict[str, Any]) -> str:
         f"{_counted(protocol['flow_pairs'], 'training pair')} of the same footage; best: of these {many}. "
         "The true motion code, the mean of q(z | v, I), has seen the answer. "
         "Truth: the true next frame itself, with the noise of its camera and codec. "
+        f"{judge_notes(result)}"
         "Figure: (a) input, (b) true next frame, (c) ours with the true motion code, (d) sampled, Flow a sample of it, "
         f"(e) the square with the most true motion, enlarged. Rows, drawn by the seed: {shown}. "
         f"Seed {result['seed']}, model {result['model']}, weights {result['weights'][:12]}, "
         f"commit {short_commit(result['commit'])}, {result['device']}, {result['seconds']:.0f} s."
+    )
+
+
+def judge_notes(result: dict[str, Any]) -> str:
+    """How the judge was asked; nothing of older results, which know none."""
+    if "judge" not in result:
+        return ""
+    judge = result["judge"]
+    if judge is None:
+        return "Judge: none, as all pairs are of one take. "
+    split, (one, two) = judge["split"], judge["halves"]
+    return (
+        "Judge: a trained network, people are not asked, and the paper's answers of people, of its own footage, are no "
+        f"comparison. It has to tell the true next frame from a method's first sample, at {judge['size']}x"
+        f"{judge['size']}; all {_counted(judge['inputs'], 'pair')} are asked about once, by judges that learned from "
+        f"the half of the {split}s ({one:,} and {two:,} pairs) that theirs is not in; {judge['judges']} for each half "
+        f"and method, {judge['steps']:,} steps each, answers averaged. Intervals by "
+        f"{_counted(judge['takes'], 'take')}. "
     )
 
 
