@@ -16,6 +16,7 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.data.footage.scenes import film
+from visual_dynamics.api import load
 from visual_dynamics.data.footage.clip_files import Settings
 from visual_dynamics.data.footage.prepare import prepare_videos
 from visual_dynamics.data.shard_files import shard_bytes
@@ -210,7 +211,6 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
 
     assert "measured on prepared footage: give its folder with --footage" in told()
     assert "measured on prepared footage" in told(model=model)
-    assert "no shipped model knows video" in told(footage=folder)
     assert "no such folder" in told(footage=tmp_path / "nowhere", model=model)
     assert "holds no footage" in told(footage=tmp_path, model=model)
     spoiled = shutil.copytree(folder, tmp_path / "spoiled")
@@ -231,13 +231,17 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
-def test_all_experiments_do_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from visual_dynamics.interfaces import reproduce_all
 
     monkeypatch.setattr(reproduce_all, "EXPERIMENTS", {"video": video_table})
+    monkeypatch.setattr(video_table, "load", lambda name, device: load(model, device))
     told: list[str] = []
     assert run_all({"seed": 0, "small": True, "footage": None}, tmp_path, CPU, told.append)
-    assert told[1] == "    not made: this is measured on prepared footage: give its folder with --footage"
-    assert "not measured here" in (tmp_path / "index.html").read_text()
+    assert told[1].startswith("    done")
+    made = json.loads((tmp_path / "video.json").read_text())
+    assert made["protocol"]["footage"] == "drawn people" and list(made["scenes"]) == ["drawn people"]
+    assert made["protocol"]["takes"] == made["protocol"]["pairs"] == video_table.SMALL_PAIRS
+    assert made["rows"][TRUTH]["explained"] == 1 and made["rows"][TRUTH]["still"] == 1
     with pytest.raises(UserError, match="no such folder"):
         run_all({"footage": tmp_path / "nowhere"}, tmp_path, CPU, told.append)

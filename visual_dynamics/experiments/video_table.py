@@ -3,13 +3,14 @@
 Paper      "Movement in Real Videos Captured in the Wild": figures of results on Exercise and PennAction, and a study
            with people. The figure is made again, on the footage that is given; there are no people here, and what is
            measured in their place, errors, motion and the answers of a judge, does not compare with their answers.
-Command    visual-dynamics reproduce video --footage DATA --model MODEL [--samples PAIRS]
+Command    visual-dynamics reproduce video --footage DATA [--model MODEL] [--samples PAIRS]
 Cost       some ten minutes on one CPU core at 64x64 for 400 pairs, and three or four for their judges.
 Paper says no such numbers; people take 36.7 % of the futures for real at 32x32, 31.3 % at 64x64 (Flow 31.3 % and
            25.5 %), "our model keeps the original background intact".
 
 Protocol: DATA is what `visual-dynamics prepare videos` made; measured are 400 pairs of its held-out scenes, brought to
 the model's size, one of each scene in turn while it has any. They are drawn by the seed before anything is predicted.
+A quick look, --small, does without footage: it measures drawn people (data/figures.py), each pair a take of its own.
 
 A pixel moves if it changes by more than 16 of 255 levels in any pair of its take (one shot, one window, a steadied
 camera), measured or not; moving regions are these pixels and a margin of one pixel for each 32 of the frame's side. It
@@ -46,6 +47,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.applications.analogy import reconstruct
 from visual_dynamics.applications.futures import futures
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pairs
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
@@ -68,6 +70,7 @@ SUMMARY = (
 PAIRS, SMALL_PAIRS = 400, 12
 FUTURES, SMALL_FUTURES = 10, 4  # sampled for each pair
 FLOW_PAIRS, SMALL_FLOW_PAIRS = 20_000, 200  # that Flow knows at most
+DRAWN = 64  # pairs of drawn people
 PICTURES, SMALL_PICTURES = 8, 3  # rows of the figure
 SHOWN = 3  # sampled futures a row
 COPY, FLOW, CODE, SAMPLED, TRUTH = "copy", "Flow", "ours, true motion code", "ours, sampled", "truth"
@@ -79,11 +82,20 @@ Method = Callable[[Tensor, Tensor, int], Tensor]  # a frame and the true next on
 class Options:
     """What a reader may change."""
 
-    model: str = ""  # has to be given: no shipped model knows video
+    model: str = "people"
     footage: Path | None = None  # a folder that `prepare videos` made
     samples: int | None = None  # pairs
     seed: int = 0
     small: bool = False  # a quick look: fewer pairs, futures and pictures, and fewer pairs for Flow
+
+
+class Films(NamedTuple):
+    """What is measured on."""
+
+    name: str
+    pairs: IndexedPairs  # held out
+    takes: list[Take]  # that these are from
+    known: Pairs  # training pairs, for Flow
 
 
 class Input(NamedTuple):
@@ -98,11 +110,8 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     """Every method's numbers over all pairs and by scene, and the pictures of some pairs."""
     started = time.monotonic()
     folder = footage(options)
-    if not options.model:
-        raise UserError("no shipped model knows video: give one that was trained on such footage with --model")
     model = load(options.model, str(device))
-    pairs, takes = held_out(folder, model.size)
-    known = flow_pairs(folder, model.size, SMALL_FLOW_PAIRS if options.small else FLOW_PAIRS, options.seed)
+    name, pairs, takes, known = filmed(folder, model.size, options) if folder else drawn(model.size, options.seed)
     count = options.samples or (SMALL_PAIRS if options.small else PAIRS)
     inputs = draw_inputs(pairs, takes, count, options.seed)
     many = SMALL_FUTURES if options.small else FUTURES
@@ -114,7 +123,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         **measured(pairs, inputs, methods, options.seed, shown, tell, seen),
         "judge": video_judge.judged(seen, options.small, options.seed, device, tell),
         "protocol": {
-            "footage": folder.resolve().name,
+            "footage": name,
             "held_out_pairs": len(pairs),
             "pairs": len(inputs),
             "takes": len({one.take.name for one in inputs}),
@@ -126,12 +135,28 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     } | origin(options, model, started, device)
 
 
-def footage(options: Options) -> Path:
+def footage(options: Options) -> Path | None:
+    """The folder that was given; None where drawn people will do."""
+    if options.footage is None and options.small:
+        return None
     if options.footage is None:
         raise UserError("this is measured on prepared footage: give its folder with --footage")
     if not holds_footage(options.footage):
         raise UserError(f"{options.footage} holds no footage that visual-dynamics prepare videos made")
     return options.footage
+
+
+def filmed(folder: Path, size: int, options: Options) -> Films:
+    known = flow_pairs(folder, size, SMALL_FLOW_PAIRS if options.small else FLOW_PAIRS, options.seed)
+    return Films(folder.resolve().name, *held_out(folder, size), known)
+
+
+def drawn(size: int, seed: int) -> Films:
+    """People that are drawn, for a quick look without footage."""
+    figures, places = figure_pairs(DRAWN, seed, "test", size), torch.arange(DRAWN)
+    takes = [Take("drawn people", f"drawn pair {place}", places[place : place + 1]) for place in range(DRAWN)]
+    pairs = IndexedPairs(torch.cat([figures.frames, figures.next_frames]), places, places + DRAWN)
+    return Films("drawn people", pairs, takes, figure_pairs(SMALL_FLOW_PAIRS, seed, "train", size))
 
 
 def held_out(folder: Path, size: int) -> tuple[IndexedPairs, list[Take]]:
