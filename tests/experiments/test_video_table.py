@@ -242,6 +242,6 @@ def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypat
     made = json.loads((tmp_path / "video.json").read_text())
     assert made["protocol"]["footage"] == "drawn people" and list(made["scenes"]) == ["drawn people"]
     assert made["protocol"]["takes"] == made["protocol"]["pairs"] == video_table.SMALL_PAIRS
-    assert made["rows"][TRUTH]["explained"] == 1 and made["rows"][TRUTH]["still"] == 1
+    assert made["rows"][TRUTH]["explained"] == 1 and made["rows"][TRUTH]["still"] > 0.9
     with pytest.raises(UserError, match="no such folder"):
         run_all({"footage": tmp_path / "nowhere"}, tmp_path, CPU, told.append)
