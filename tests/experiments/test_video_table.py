@@ -23,7 +23,6 @@ from visual_dynamics.data.shard_files import shard_bytes
 from visual_dynamics.data.shard_takes import pair_takes
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation import video_motion
 from visual_dynamics.experiments import video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
 from visual_dynamics.interfaces.reproduce_all import run_all
@@ -79,7 +78,7 @@ def test_the_square_moves_and_the_wall_never_does(folder: Path) -> None:
     """It is at rows 36 to 59 of 96, so at rows 12 to 19 of 32; from columns 4 + 20 - 16 on, of the middle 96."""
     pairs, takes = video_table.held_out(folder, 32)
     for take in takes:
-        where = video_motion.take_regions(pairs, take)
+        where = video_table.take_regions(pairs, take)
         rows, columns = where.moving.any(1).nonzero()[:, 0], where.moving.any(0).nonzero()[:, 0]
         assert rows.tolist() == list(range(11, 21))  # one pixel wider
         first, last = (4 + 20 - 16) // 3, (4 + 20 + 2 * len(take.places) - 16 + 24) // 3

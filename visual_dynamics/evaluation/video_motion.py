@@ -15,13 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.data.pair import IndexedPairs
-from visual_dynamics.data.shard_takes import Take
-
 MOVES = 16  # levels of 255, in any colour: a pixel that changes by more in any pair moves
 NEVER_MOVES = 8  # levels: one that changes by less in all pairs does not; noise of cameras and codecs stays below
 STAYS = 4  # levels: a predicted pixel that changes by less has stayed still
-CHUNK = 256  # pairs of a take that are looked at together
 MARGIN = 32  # a moving region is widened by one pixel for so many of a side
 
 
@@ -58,15 +54,6 @@ def regions(most: Tensor) -> Regions:
     wide = max(1, max(most.shape) // MARGIN)
     moving = F.max_pool2d((most > MOVES).float()[None], 2 * wide + 1, stride=1, padding=wide)[0] > 0
     return Regions(moving, (most < NEVER_MOVES) & ~moving)
-
-
-def take_regions(pairs: IndexedPairs, take: Take) -> Regions:
-    """What moves in any pair of a take, and what in none."""
-    parts = [
-        most_change(pairs.store[pairs.first[part]], pairs.store[pairs.second[part]])
-        for part in take.places.split(CHUNK)
-    ]
-    return regions(torch.stack(parts).amax(0))
 
 
 def pair_sums(frame: Tensor, truth: Tensor, predicted: Tensor, where: Regions) -> Sums:

@@ -72,6 +72,7 @@ FUTURES, SMALL_FUTURES = 10, 4  # sampled for each pair
 FLOW_PAIRS, SMALL_FLOW_PAIRS = 20_000, 200  # that Flow knows at most
 DRAWN = 64  # pairs of drawn people
 PICTURES, SMALL_PICTURES = 8, 3  # rows of the figure
+CHUNK = 256  # pairs of a take that are looked at together
 SHOWN = 3  # sampled futures a row
 COPY, FLOW, CODE, SAMPLED, TRUTH = "copy", "Flow", "ours, true motion code", "ours, sampled", "truth"
 
@@ -181,10 +182,17 @@ def draw_inputs(pairs: IndexedPairs, takes: list[Take], count: int, seed: int) -
         scenes.setdefault(take.scene, []).extend((take, place) for place in take.places.tolist())
     shuffled = [[own[i] for i in spread(len(own), len(own), seed).tolist()] for own in scenes.values()]
     chosen = [one for turn in zip_longest(*shuffled) for one in turn if one is not None][:count]
-    where = {
-        take.name: video_motion.take_regions(pairs, take) for take in {one[0].name: one[0] for one in chosen}.values()
-    }
+    where = {take.name: take_regions(pairs, take) for take in {one[0].name: one[0] for one in chosen}.values()}
     return [Input(take, place, where[take.name]) for take, place in chosen]
+
+
+def take_regions(pairs: IndexedPairs, take: Take) -> Regions:
+    """What moves in any pair of a take, and what in none."""
+    parts = [
+        video_motion.most_change(pairs.store[pairs.first[part]], pairs.store[pairs.second[part]])
+        for part in take.places.split(CHUNK)
+    ]
+    return video_motion.regions(torch.stack(parts).amax(0))
 
 
 def all_methods(model: Model, flow: FlowTransfer, many: int) -> dict[str, Method]:

@@ -12,8 +12,8 @@ from visual_dynamics.data.pair import IndexedPairs
 from visual_dynamics.data.shard_takes import Take
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
+from visual_dynamics.experiments import carry_over
 from visual_dynamics.model.motion_encoder import Posterior
-from visual_dynamics.training import carry_over
 
 SIDE = 16
 

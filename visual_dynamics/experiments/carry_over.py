@@ -23,7 +23,8 @@ from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation.video_motion import Regions, take_regions
+from visual_dynamics.evaluation.video_motion import Regions
+from visual_dynamics.experiments.video_table import take_regions
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.training.data import spread
