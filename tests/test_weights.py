@@ -197,16 +197,19 @@ def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, 
 
 
 def test_one_byte_a_weight(tiny_weights: Weights, tmp_path: Path) -> None:
-    """No weight is off by more than half a step, a 254th of the largest of its 32 neighbours in memory."""
+    """No weight is off by more than half a step, a 254th of the largest of its 32 neighbours in memory; the motion
+    decoder's, which paint pixels, are not off at all."""
     save_copy(tmp_path / "copy.safetensors", tiny_weights, eight_bits=True)
     stored = load_file(tmp_path / "copy.safetensors")
-    assert all((value.dtype == torch.int8) == (value.ndim > 1) for key, value in stored.items() if "network." in key)
+    for key, value in stored.items():
+        if key.startswith("network."):
+            assert (value.dtype == torch.int8) == (value.ndim > 1 and "motion_decoder" not in key)
     copy = load_weights(tmp_path / "copy.safetensors")
     assert torch.equal(copy.posteriors.mean, tiny_weights.posteriors.mean)
     for (name, value), exact in zip(
         copy.network.state_dict().items(), tiny_weights.network.state_dict().values(), strict=True
     ):
-        if value.ndim <= 1:
+        if value.ndim <= 1 or name.startswith("motion_decoder"):
             assert torch.equal(value, exact)
         else:
             for one, two in zip(value.flatten().split(32), exact.flatten().split(32), strict=True):

@@ -1,7 +1,7 @@
 """One safetensors file a model: weights, configuration, training posteriors. Loading it runs no code.
 
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
-(how it was made). Tensors named `network.*` are the weights, in float16, or in whole numbers of one byte, which
+(how it was made). Tensors named `network.*` are the weights, each in float16, or in whole numbers of one byte, which
 `steps.*` scale; `posteriors.*` the stored q(z | v, I); `prior.*` a mixture that was fitted to them. One of the last two
 may be missing; so may the motion encoder, half of the weights, which sampling does not ask.
 """
@@ -37,6 +37,9 @@ MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
 PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
+MOTION_DECODER = (
+    "network.motion_decoder."  # it paints the pixels: what is rounded there is seen in all that stays still
+)
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
 
 
@@ -151,8 +154,9 @@ def save_copy(
 ) -> None:
     """Write a lighter copy of a model: three ways, each alone or with the others.
 
-    `eight_bits` stores a weight in one byte: half the size. Without the motion encoder half is left, too, all that
-    sampling needs. A prior takes the place of the training posteriors.
+    `eight_bits` stores a weight in one byte, but for those of the motion decoder: little more than half the size.
+    Without the motion encoder half is left, too, all that sampling needs. A prior takes the place of the training
+    posteriors.
     """
     tensors, metadata = _contents(weights.network, weights.training)
     if not motion_encoder:
@@ -168,10 +172,11 @@ def save_copy(
 
 
 def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Float16 weights as whole numbers from -127 to 127 and, for each block of them, the step between two numbers."""
+    """Float16 weights as whole numbers from -127 to 127 and, for each block of them, the step between two numbers; but
+    for those of the motion decoder."""
     result = dict(tensors)
     for name, value in tensors.items():
-        if value.dtype == torch.float16:
+        if value.dtype == torch.float16 and not name.startswith(MOTION_DECODER):
             blocks = _in_blocks(value.float())
             step = (blocks.abs().amax(1, keepdim=True) / 127).half().clamp_min(SMALLEST_STEP)
             numbers = (blocks / step).round().clamp(-127, 127).to(torch.int8)

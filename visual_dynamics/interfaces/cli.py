@@ -266,7 +266,9 @@ def models() -> None:
 def compact(
     model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
     file: Annotated[Path, typer.Argument(help="The copy to write, a .safetensors file.")],
-    eight_bits: Annotated[bool, typer.Option("--eight-bits/--float16", help="One byte a weight, or two.")] = True,
+    eight_bits: Annotated[
+        bool, typer.Option("--eight-bits/--float16", help="One byte for most weights, or two.")
+    ] = True,
     motion_encoder: Annotated[
         bool, typer.Option(help="Keep what reads the motion of a pair; sampling does without it.")
     ] = True,
