@@ -37,9 +37,7 @@ MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
 PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
-MOTION_DECODER = (
-    "network.motion_decoder."  # it paints the pixels: what is rounded there is seen in all that stays still
-)
+MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: what is rounded here is seen where nothing moves
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
 
 
