@@ -64,7 +64,8 @@ def main() -> None:
         "median": {name: round(value, 1) for name, value in medians.items()},
         "streamed_over_held": round(medians["streamed"] / medians["held"], 3),
         "stored_size": config.stored_size,
-        **{name: getattr(given, name) for name in ("preset", "batch", "steps", "rounds")},
+        "pairs": len(stored),
+        **{name: getattr(given, name) for name in ("preset", "zoom", "batch", "steps", "rounds")},
         **provenance(device),
     }
     text = json.dumps(result, indent=1) + "\n"

@@ -196,7 +196,7 @@ class Model:
     ) -> None:
         """Write a lighter copy of the model.
 
-        With weights of eight bits it has half the size; without its motion encoder, again half, but then it cannot
+        With most weights in eight bits it has six tenths of the size; without its motion encoder, again half, but then it cannot
         read the motion of a pair. With its learned prior it holds no training posteriors.
         """
         prior = self.learned_prior.stored if learned_prior else None

@@ -152,7 +152,7 @@ def save_copy(
 ) -> None:
     """Write a lighter copy of a model: three ways, each alone or with the others.
 
-    `eight_bits` stores a weight in one byte, but for those of the motion decoder: little more than half the size.
+    `eight_bits` stores a weight in one byte, but for those of the motion decoder: six tenths of the size.
     Without the motion encoder half is left, too, all that sampling needs. A prior takes the place of the training
     posteriors.
     """

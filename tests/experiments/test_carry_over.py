@@ -1,6 +1,7 @@
 """Which codes carry over: those that move what moves in other scenes, on drawn footage and with a tiny model."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.experiments import carry_over
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.sampling.learned_prior import fit_prior
 
 SIDE = 16
 
@@ -47,7 +49,8 @@ def test_codes_are_marked_by_what_they_move_in_other_scenes() -> None:
     codes = torch.tensor([left, right, both, right, left, right, both, left])  # four of a, tried on b, and of b, on a
     posterior = Posterior(codes, torch.full_like(codes, -80.0))  # points
     seen = []
-    marks = carry_over.tried(Halves(), posterior, pairs, takes, 0, lambda *told: seen.append(told))  # type: ignore[arg-type]
+    halves, every = Halves(), torch.arange(8)
+    marks = carry_over.tried(halves, posterior, every, pairs, takes, 0, lambda *told: seen.append(told))  # type: ignore[arg-type]
     assert seen[-1] == (2 * carry_over.IMAGES,) * 2
     # b's right column and the next are its moving region: of that, a code for the right half moves all, and 6 of the
     # 14 columns elsewhere; one for the left half moves none of it
@@ -92,17 +95,33 @@ def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path:
     told = weights.training["carried_over"]
     assert told["of"] == len(model.weights.posteriors) and told["footage"] == "data"
     assert len(weights.posteriors) == told["kept"] == round(told["of"] / 2)
-    again = carry_over.with_codes_that_carry_over(model, folder)
+    assert weights.prior is None
+    again = carry_over.with_codes_that_carry_over(
+        Model(replace(model.weights, prior=fit_prior(weights.posteriors).stored)), folder
+    )
+    assert again.prior is None  # one that was fitted to the codes before would speak for all of them
     assert torch.equal(again.posteriors.mean, weights.posteriors.mean)
     Model(weights).save_copy(tmp_path / "kept.safetensors", eight_bits=True)
     kept = load(tmp_path / "kept.safetensors")
     assert len(kept.weights.posteriors) == told["kept"] and kept.weights.training["carried_over"] == told
 
 
+def test_much_footage_is_tried_in_part(model_and_folder: tuple[Model, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, folder = model_and_folder
+    monkeypatch.setattr(carry_over, "CODES", 6)
+    monkeypatch.setattr(carry_over, "MOST_IMAGES", 3)
+    seen: list[tuple[int, int]] = []
+    weights = carry_over.with_codes_that_carry_over(model, folder, progress=lambda *told: seen.append(told))
+    assert weights.training["carried_over"]["of"] == 6 and len(weights.posteriors) == 3 and seen[-1] == (3, 3)
+
+
 def test_what_cannot_be_tried_is_told(model_and_folder: tuple[Model, Path], tmp_path: Path) -> None:
     model, folder = model_and_folder
     with pytest.raises(UserError, match="holds no footage"):
         carry_over.with_codes_that_carry_over(model, tmp_path)
+    points = replace(model.weights, training={"config": {"autoencoder": True}})
+    with pytest.raises(UserError, match="is an autoencoder"):
+        carry_over.with_codes_that_carry_over(Model(points), folder)
     model.save_copy(tmp_path / "light.safetensors", motion_encoder=False)
     with pytest.raises(UserError, match="without its motion encoder"):
         carry_over.with_codes_that_carry_over(load(tmp_path / "light.safetensors"), folder)

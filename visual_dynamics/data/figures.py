@@ -12,7 +12,8 @@ whole, its trunk, each of its limbs about its joint; any of them may as well sta
 Given real pictures, half of the pairs have one of them for a wall, and half wear pieces of them: what drawings lack is
 the grain of real things.
 
-Numbers of a pair depend on the seed and its place alone. Letters: N pairs, P parts of a picture, S side in pixels.
+Numbers of a pair depend on the seed, its place and the pictures alone. Letters: N pairs, P parts of a picture, S side
+in pixels.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _paint(clothes: Clothes, part: int, along: Tensor, across: Tensor, pictures:
         return paint
     side = pictures.shape[-1]
     x, y = (
-        (side * (place + clothes.where[:, part, axis, None, None])).long() % side
+        (side * (place + clothes.where[:, part, axis, None, None])).floor().long() % side
         for axis, place in enumerate((along, across))
     )
     piece = pictures[clothes.which[:, part, None, None], :, y, x].movedim(-1, 1).float() / 255

@@ -139,6 +139,10 @@ class IndexedPairs:
         indices = without_waiting(indices, self.store.device)
         return Pair(*(self.store[places[indices]].float() / 255 for places in (self.first, self.second)))
 
+    def read(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """The chosen pairs as they are stored: frames and next frames, uint8 (B, 3, H, W) each."""
+        return self.store[self.first[indices]], self.store[self.second[indices]]
+
     def subset(self, indices: Tensor) -> IndexedPairs:
         """The chosen pairs; the store stays whole, and shared."""
         return IndexedPairs(self.store, self.first[indices], self.second[indices])

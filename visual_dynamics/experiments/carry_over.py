@@ -21,7 +21,7 @@ from visual_dynamics.api import Model
 from visual_dynamics.data.pair import IndexedPairs
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
-from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.data.shards import ShardedPairs, open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.experiments.video_table import take_regions
@@ -31,9 +31,12 @@ from visual_dynamics.training.data import spread
 from visual_dynamics.weights import StoredPosteriors, Weights
 
 KEPT = 0.5  # of the codes
-IMAGES = 2  # of each scene, on which those of all others are tried
+CODES = 20_000  # that are tried at most
+IMAGES = 2  # of each scene, on which those of all others are tried ...
+MOST_IMAGES = 40  # ... and of all scenes
 BATCH = 64  # pairs that are read together
-LEAST = 1e-8  # squared change outside below which a code does not become better still: a fortieth of a level
+ROOM = 2_000_000  # bytes for them in the file
+LEAST = 1e-8  # motion outside, added up over the images, below which a code's mark does not rise any more
 
 Progress = Callable[[int, int], object]  # images done, of so many
 
@@ -44,47 +47,58 @@ def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progre
         raise UserError(f"{folder} holds no footage that visual-dynamics prepare videos made")
     if not model.weights.encodes_motion:
         raise UserError("this model comes without its motion encoder: it cannot read the motion of footage")
+    if model.weights.training.get("config", {}).get("autoencoder"):
+        raise UserError("this model is an autoencoder: its codes are points, and it has no posteriors to choose from")
     stored = open_pairs(folder, "train")
     assert stored is not None  # of this split there are always some
-    pairs, takes = stored.resized(model.size).in_memory(), pair_takes(folder, stored)
+    pairs, takes = stored.resized(model.size), pair_takes(folder, stored)  # in their files: there may be many
     if len({take.scene for take in takes}) < 2:
         raise UserError(f"{folder} shows a single scene to train on: there is no other to try its motions on")
-    posterior = read_motions(model.predictor, pairs)
-    marks = tried(model.predictor, posterior, pairs, takes, seed, progress or (lambda done, of: None))
+    chosen = spread(len(pairs), CODES, seed).sort().values
+    posterior = read_motions(model.predictor, pairs, chosen)
+    marks = tried(model.predictor, posterior, chosen, pairs, takes, seed, progress or (lambda done, of: None))
     best = marks.argsort(descending=True, stable=True)[: max(1, round(KEPT * len(marks)))]
-    best = best[spread(len(best), len(best), seed)]  # in any order: a file that has no room takes the first
-    kept = StoredPosteriors.compress(Posterior(*(values[best] for values in posterior)), max_bytes=2**62)
-    history = {"footage": folder.resolve().name, "kept": len(best), "of": len(marks), "seed": seed}
-    return replace(model.weights, posteriors=kept, training=model.weights.training | {"carried_over": history})
+    best = best[spread(len(best), len(best), seed)]  # in any order: should there be no room for all, the first stay
+    kept = StoredPosteriors.compress(Posterior(*(values[best] for values in posterior)), ROOM)
+    history = {"footage": folder.resolve().name, "kept": len(kept), "of": len(marks), "seed": seed}
+    training = model.weights.training | {"carried_over": history}
+    return replace(model.weights, posteriors=kept, prior=None, training=training)
 
 
 @torch.inference_mode()
-def read_motions(predictor: Predictor, pairs: IndexedPairs) -> Posterior:
-    """q(z | v, I) of every pair: mean and log-variance, (N, latent), on the CPU."""
+def read_motions(predictor: Predictor, pairs: IndexedPairs | ShardedPairs, chosen: Tensor) -> Posterior:
+    """q(z | v, I) of the chosen pairs, int64 (n,): mean and log-variance, (n, latent), on the CPU."""
     parts = []
-    for chosen in torch.arange(len(pairs)).split(BATCH):
-        frame, next_frame = (frames.to(predictor.device) for frames in pairs.batch(chosen))
+    for part in chosen.split(BATCH):
+        frame, next_frame = (frames.to(predictor.device).float() / 255 for frames in pairs.read(part))
         parts.append(predictor.network.encode_motion(frame, next_frame - frame))
     mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
     return Posterior(mean, log_variance)
 
 
 def tried(
-    predictor: Predictor, posterior: Posterior, pairs: IndexedPairs, takes: list[Take], seed: int, progress: Progress
+    predictor: Predictor,
+    posterior: Posterior,
+    chosen: Tensor,
+    pairs: IndexedPairs | ShardedPairs,
+    takes: list[Take],
+    seed: int,
+    progress: Progress,
 ) -> Tensor:
-    """The mark of each code, (N,): tried on IMAGES images of each scene but its own."""
+    """The marks of the codes of the chosen pairs, (n,): each tried on IMAGES images of every scene but its own."""
     scenes = sorted({take.scene for take in takes})
     scene_of = torch.empty(len(pairs), dtype=torch.long)
     for take in takes:
         scene_of[take.places] = scenes.index(take.scene)
     noise = torch.randn(posterior.mean.shape, generator=torch.Generator().manual_seed(seed))
     codes = posterior.sample(noise)
-    motion = torch.zeros(2, len(pairs), dtype=torch.double)  # inside, outside
+    motion = torch.zeros(2, len(chosen), dtype=torch.double)  # inside, outside
     images = [(scene, place) for scene in range(len(scenes)) for place in images_of(scene_of == scene, seed)]
+    images = [images[number] for number in spread(len(images), MOST_IMAGES, seed)]
     for done, (scene, place) in enumerate(images):
         take = next(take for take in takes if (take.places == place).any())
-        others = (scene_of != scene).nonzero()[:, 0]
-        frame = pairs.batch(torch.tensor([place])).frame[0]
+        others = (scene_of[chosen] != scene).nonzero()[:, 0]
+        frame = pairs.read(torch.tensor([place]))[0][0].float() / 255
         motion[:, others] += moved(predictor, frame, codes[others], take_regions(pairs, take))
         progress(done + 1, len(images))
     return motion[0] / motion[1].clamp_min(LEAST)

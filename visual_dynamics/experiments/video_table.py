@@ -51,7 +51,7 @@ from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pairs
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
-from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.data.shards import ShardedPairs, open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums
@@ -186,12 +186,9 @@ def draw_inputs(pairs: IndexedPairs, takes: list[Take], count: int, seed: int) -
     return [Input(take, place, where[take.name]) for take, place in chosen]
 
 
-def take_regions(pairs: IndexedPairs, take: Take) -> Regions:
+def take_regions(pairs: IndexedPairs | ShardedPairs, take: Take) -> Regions:
     """What moves in any pair of a take, and what in none."""
-    parts = [
-        video_motion.most_change(pairs.store[pairs.first[part]], pairs.store[pairs.second[part]])
-        for part in take.places.split(CHUNK)
-    ]
+    parts = [video_motion.most_change(*pairs.read(part)) for part in take.places.split(CHUNK)]
     return video_motion.regions(torch.stack(parts).amax(0))
 
 
