@@ -196,8 +196,8 @@ class Model:
     ) -> None:
         """Write a lighter copy of the model.
 
-        With most weights in eight bits it has six tenths of the size; without its motion encoder, again half, but then it cannot
-        read the motion of a pair. With its learned prior it holds no training posteriors.
+        With most weights in eight bits it has six tenths of the size; without its motion encoder, again half, but then
+        it cannot read the motion of a pair. With its learned prior it holds no training posteriors.
         """
         prior = self.learned_prior.stored if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
