@@ -16,7 +16,6 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.data.footage.scenes import film
-from visual_dynamics.api import load
 from visual_dynamics.data.footage.clip_files import Settings
 from visual_dynamics.data.footage.prepare import prepare_videos
 from visual_dynamics.data.shard_files import shard_bytes
@@ -230,11 +229,19 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
+def test_the_usual_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video_table, "shipped_models", lambda: ["people", "shapes"])
+    assert video_table.usual_model(real=True) == video_table.usual_model(real=False) == "people"
+    monkeypatch.setattr(video_table, "shipped_models", lambda: ["shapes"])
+    assert video_table.usual_model(real=False) == "shapes"
+    assert "get them with `make people`" in refused(lambda: video_table.usual_model(real=True))
+
+
 def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from visual_dynamics.interfaces import reproduce_all
 
     monkeypatch.setattr(reproduce_all, "EXPERIMENTS", {"video": video_table})
-    monkeypatch.setattr(video_table, "load", lambda name, device: load(model, device))
+    monkeypatch.setattr(video_table, "usual_model", lambda real: model)
     told: list[str] = []
     assert run_all({"seed": 0, "small": True, "footage": None}, tmp_path, CPU, told.append)
     assert told[1].startswith("    done")

@@ -27,7 +27,7 @@ MOST_SCENES = 20  # in the table; the JSON has all
 
 def draw(result: dict[str, Any], folder: Path) -> str:
     """The figure into `folder`; returns tables and notes as Markdown."""
-    if result["pictures"]:
+    if any("pictures" in one for one in result["pictures"]):  # a light copy of a result names its rows alone
         write_atomically(folder / "video.png", figure(futures(result["pictures"])))
     parts = ["### Held-out scenes of real video", table(result["rows"])]
     if result.get("judge"):  # older results have none

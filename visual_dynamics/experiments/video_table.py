@@ -11,6 +11,7 @@ Paper says no such numbers; people take 36.7 % of the futures for real at 32x32,
 Protocol: DATA is what `visual-dynamics prepare videos` made; measured are 400 pairs of its held-out scenes, brought to
 the model's size, one of each scene in turn while it has any. They are drawn by the seed before anything is predicted.
 A quick look, --small, does without footage: it measures drawn people (data/figures.py), each pair a take of its own.
+The model is `people`, whose weights `make people` puts in place.
 
 A pixel moves if it changes by more than 16 of 255 levels in any pair of its take (one shot, one window, a steadied
 camera), measured or not; moving regions are these pixels and a margin of one pixel for each 32 of the frame's side. It
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +48,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.applications.analogy import reconstruct
 from visual_dynamics.applications.futures import futures
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pairs
 from visual_dynamics.data.shard_files import holds_footage
@@ -70,6 +72,7 @@ SUMMARY = (
 PAIRS, SMALL_PAIRS = 400, 12
 FUTURES, SMALL_FUTURES = 10, 4  # sampled for each pair
 FLOW_PAIRS, SMALL_FLOW_PAIRS = 20_000, 200  # that Flow knows at most
+PEOPLE = "people"  # the model that knows video
 DRAWN = 64  # pairs of drawn people
 PICTURES, SMALL_PICTURES = 8, 3  # rows of the figure
 CHUNK = 256  # pairs of a take that are looked at together
@@ -83,7 +86,7 @@ Method = Callable[[Tensor, Tensor, int], Tensor]  # a frame and the true next on
 class Options:
     """What a reader may change."""
 
-    model: str = "people"
+    model: str = ""  # without it `people`, if its weights are here
     footage: Path | None = None  # a folder that `prepare videos` made
     samples: int | None = None  # pairs
     seed: int = 0
@@ -111,6 +114,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     """Every method's numbers over all pairs and by scene, and the pictures of some pairs."""
     started = time.monotonic()
     folder = footage(options)
+    options = replace(options, model=options.model or usual_model(folder is not None))
     model = load(options.model, str(device))
     name, pairs, takes, known = filmed(folder, model.size, options) if folder else drawn(model.size, options.seed)
     count = options.samples or (SMALL_PAIRS if options.small else PAIRS)
@@ -145,6 +149,15 @@ def footage(options: Options) -> Path | None:
     if not holds_footage(options.footage):
         raise UserError(f"{options.footage} holds no footage that visual-dynamics prepare videos made")
     return options.footage
+
+
+def usual_model(real: bool) -> str:
+    """`people`; where its weights are not here, drawn people do with another one, to see what the tables look like."""
+    if PEOPLE in shipped_models():
+        return PEOPLE
+    if real:
+        raise UserError(f"the weights of {PEOPLE} are not here: get them with `make people`, or give another --model")
+    return "shapes"
 
 
 def filmed(folder: Path, size: int, options: Options) -> Films:

@@ -96,8 +96,8 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         "pickle.safetensors": "is not a complete safetensors file",
         "torch.pt": "is not a complete safetensors file",
         ".": "is a folder; a model is a .safetensors file",
-        "nowhere.safetensors": "no model 'nowhere.safetensors': shipped models are people",
-        "spahes": "no model 'spahes': shipped models are people",
+        "nowhere.safetensors": "no model 'nowhere.safetensors': shipped models are ",
+        "spahes": "no model 'spahes': shipped models are ",
         "x" * 5000: "File name too long",
     }
     for name, reason in reasons.items():
