@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.data.footage.scenes import film, moving_square
+from tests.footage.scenes import film, moving_square
 from tests.test_documentation import ROOT, blocks
 from visual_dynamics.interfaces.cli import main
 

@@ -15,15 +15,15 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from tests.data.footage.scenes import film
-from visual_dynamics.data.footage.clip_files import Settings
-from visual_dynamics.data.footage.prepare import prepare_videos
+from tests.footage.scenes import film
 from visual_dynamics.data.shard_files import shard_bytes
 from visual_dynamics.data.shard_takes import pair_takes
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
+from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.interfaces.reproduce_all import run_all
 from visual_dynamics.interfaces.reproduction import run_experiment
 from visual_dynamics.training.config import TrainingConfig

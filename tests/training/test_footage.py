@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.data.footage.scenes import film
-from visual_dynamics.data.footage.clip_files import Settings
-from visual_dynamics.data.footage.prepare import prepare_videos
+from tests.footage.scenes import film
 from visual_dynamics.data.pair import IndexedPairs
 from visual_dynamics.data.shard_files import open_shard, shard_bytes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training import data
 from visual_dynamics.training.ahead import ReadAhead
 from visual_dynamics.training.config import TrainingConfig

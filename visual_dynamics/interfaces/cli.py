@@ -288,7 +288,7 @@ def compact(
     loaded = _load(model, "auto" if carry_over else "cpu")
     if carry_over:
         from visual_dynamics.api import Model
-        from visual_dynamics.experiments.carry_over import with_codes_that_carry_over
+        from visual_dynamics.footage.carry_over import with_codes_that_carry_over
 
         with progress_bar("images tried") as progress:
             loaded = Model(with_codes_that_carry_over(loaded, carry_over, progress=progress))

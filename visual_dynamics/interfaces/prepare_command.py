@@ -74,9 +74,9 @@ def videos(
     """
     import os
 
-    from visual_dynamics.data.footage.clip_files import Settings
-    from visual_dynamics.data.footage.pennaction import holds_pennaction
-    from visual_dynamics.data.footage.prepare import prepare_videos
+    from visual_dynamics.footage.clip_files import Settings
+    from visual_dynamics.footage.pennaction import holds_pennaction
+    from visual_dynamics.footage.prepare import prepare_videos
 
     crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.data.footage.scenes import film
+from tests.footage.scenes import film
 from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.sprites import noise_characters
 from visual_dynamics.data.sprites import pack_characters, read_characters

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.data.footage.stabilise import Matrix, moved
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.stabilise import Matrix, moved
 from visual_dynamics.images import Box, Pixels
 
 Crop = Literal["centre", "motion", "labels"] | Box

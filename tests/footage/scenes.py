@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.data.footage.clips import encode, texture
+from tests.footage.clips import encode, texture
 from visual_dynamics.data.shard_files import read_manifest
 from visual_dynamics.images import Pixels
 

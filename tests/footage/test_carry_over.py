@@ -13,7 +13,7 @@ from visual_dynamics.data.pair import IndexedPairs
 from visual_dynamics.data.shard_takes import Take
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
-from visual_dynamics.experiments import carry_over
+from visual_dynamics.footage import carry_over
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.learned_prior import fit_prior
 
@@ -74,9 +74,9 @@ def test_motion_inside_and_outside() -> None:
 @pytest.fixture(scope="module")
 def model_and_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
     pytest.importorskip("cv2")
-    from tests.data.footage.scenes import film
-    from visual_dynamics.data.footage.clip_files import Settings
-    from visual_dynamics.data.footage.prepare import prepare_videos
+    from tests.footage.scenes import film
+    from visual_dynamics.footage.clip_files import Settings
+    from visual_dynamics.footage.prepare import prepare_videos
     from visual_dynamics.training.config import TrainingConfig
     from visual_dynamics.training.loop import train
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.data.footage.clips import encode, texture
+from tests.footage.clips import encode, texture
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CODE = """
 import resource, sys
 from pathlib import Path
-from visual_dynamics.data.footage import clip_files, prepare, takes
+from visual_dynamics.footage import clip_files, prepare, takes
 
 clip_files.SHARD_BYTES, takes.PIECE = 2**20, 20
 prepare.prepare_videos(Path(sys.argv[1]), Path(sys.argv[2]), clip_files.Settings(size=64))

@@ -21,14 +21,14 @@ from filelock import FileLock
 from PIL import Image
 from safetensors.numpy import load_file
 
-from tests.data.footage.clips import SHARED, encode, encode_sound
-from tests.data.footage.scenes import contents, entries, film, moving_square, two_shots
-from visual_dynamics.data.footage.clip_files import Settings
-from visual_dynamics.data.footage.prepare import prepare_videos
+from tests.footage.clips import SHARED, encode, encode_sound
+from tests.footage.scenes import contents, entries, film, moving_square, two_shots
 from visual_dynamics.data.shard_files import open_shard, split_shards
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.prepare import prepare_videos
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SMALL = Settings(size=32, crop="centre", held_out=0.3)
 
 
@@ -143,7 +143,7 @@ def test_only_what_is_missing_is_made(clips: Path, prepared: Path, tmp_path: Pat
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of clips that are opened."""
-    from visual_dynamics.data.footage import clip_files
+    from visual_dynamics.footage import clip_files
 
     names: list[str] = []
     opened: Callable[..., Any] = clip_files._opened
@@ -175,8 +175,8 @@ def test_a_clip_that_changed_or_came_is_made_and_one_that_went_is_told(clips: Pa
 PROGRAM = f"""
 import os, signal, sys
 from pathlib import Path
-from visual_dynamics.data.footage.clip_files import Settings
-from visual_dynamics.data.footage.prepare import prepare_videos
+from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.prepare import prepare_videos
 
 clips, out, workers, writes = sys.argv[1:]
 replace, done = Path.replace, 0
@@ -295,7 +295,7 @@ def test_settings_that_make_no_sense(options: dict[str, Any]) -> None:
 def test_a_full_disk_is_told_and_leaves_what_can_be_gone_on_with(
     clips: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visual_dynamics.data.footage import clip_files
+    from visual_dynamics.footage import clip_files
 
     write = clip_files.write_atomically
 
@@ -331,6 +331,6 @@ def test_real_clips(tmp_path: Path) -> None:
 
 def test_workers_start_quickly() -> None:
     """What a worker imports has neither torch nor the command line in it."""
-    code = "import sys, visual_dynamics.data.footage.prepare; print({'torch', 'typer'} & sys.modules.keys())"
+    code = "import sys, visual_dynamics.footage.prepare; print({'torch', 'typer'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "set()"

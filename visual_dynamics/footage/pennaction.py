@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.data.footage.reading import Clip, Frame
-from visual_dynamics.data.footage.sources import Source
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.reading import Clip, Frame
+from visual_dynamics.footage.sources import Source
 from visual_dynamics.images import read_image
 
 RATE = 30.0  # pictures a second

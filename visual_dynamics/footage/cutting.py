@@ -21,9 +21,9 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.data.footage.crops import common
-from visual_dynamics.data.footage.stabilise import IDENTITY, warp
-from visual_dynamics.data.footage.takes import Plan, Take, Tell, rescaled, told, working_frames
+from visual_dynamics.footage.crops import common
+from visual_dynamics.footage.stabilise import IDENTITY, warp
+from visual_dynamics.footage.takes import Plan, Take, Tell, rescaled, told, working_frames
 from visual_dynamics.images import Box, Pixels
 
 CELLS = 32  # along each side

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.data.footage.clips import encode, texture
-from visual_dynamics.data.footage.crops import common, middle_square, motion_energy, motion_window, read_crop
-from visual_dynamics.data.footage.cutting import Window, cut_clip, fault
-from visual_dynamics.data.footage.reading import open_clip
-from visual_dynamics.data.footage.sources import find_sources, held_out_scenes
-from visual_dynamics.data.footage.stabilise import CameraMotion, camera_motion, moved
-from visual_dynamics.data.footage.takes import pace, pieces, plan_clip, rebased, rescaled
+from tests.footage.clips import encode, texture
+from visual_dynamics.footage.crops import common, middle_square, motion_energy, motion_window, read_crop
+from visual_dynamics.footage.cutting import Window, cut_clip, fault
+from visual_dynamics.footage.reading import open_clip
+from visual_dynamics.footage.sources import find_sources, held_out_scenes
+from visual_dynamics.footage.stabilise import CameraMotion, camera_motion, moved
+from visual_dynamics.footage.takes import pace, pieces, plan_clip, rebased, rescaled
 from visual_dynamics.images import Box, Pixels
 
 
@@ -85,8 +85,8 @@ def test_some_frames_tell_that_a_camera_stands_still(tmp_path: Path, monkeypatch
         seen.append(len(kept))
         return camera_motion(kept)
 
-    monkeypatch.setattr("visual_dynamics.data.footage.takes.camera_motion", counted)
-    monkeypatch.setattr("visual_dynamics.data.footage.takes.PROBED", 10)
+    monkeypatch.setattr("visual_dynamics.footage.takes.camera_motion", counted)
+    monkeypatch.setattr("visual_dynamics.footage.takes.PROBED", 10)
     wide = texture(96, 160, seed=3)
     generator = np.random.default_rng(0)
     shaken = [wide[:, x : x + 128] for x in (16, *generator.integers(10, 22, 39))]

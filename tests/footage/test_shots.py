@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.data.footage.clips import SHARED, texture
-from visual_dynamics.data.footage.reading import open_clip
-from visual_dynamics.data.footage.shots import _apart, _sketch, find_cuts
+from tests.footage.clips import SHARED, texture
+from visual_dynamics.footage.reading import open_clip
+from visual_dynamics.footage.shots import _apart, _sketch, find_cuts
 from visual_dynamics.images import Pixels
 
 HEIGHT, WIDTH = 90, 160

@@ -11,9 +11,9 @@ import av
 import numpy as np
 import pytest
 
-from tests.data.footage.clips import SHARED, encode, encode_sound, texture
-from visual_dynamics.data.footage.reading import Frame, _Clock, open_clip, resampled, turned
+from tests.footage.clips import SHARED, encode, encode_sound, texture
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.reading import Frame, _Clock, open_clip, resampled, turned
 from visual_dynamics.images import Pixels
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.data.footage.clips import SHARED, encode
-from visual_dynamics.data.footage.reading import open_clip
-from visual_dynamics.data.footage.stabilise import (
+from tests.footage.clips import SHARED, encode
+from visual_dynamics.errors import UserError
+from visual_dynamics.footage.reading import open_clip
+from visual_dynamics.footage.stabilise import (
     IDENTITY,
     CameraMotion,
     Matrix,
@@ -25,7 +26,6 @@ from visual_dynamics.data.footage.stabilise import (
     steadied,
     warp,
 )
-from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
 
 HEIGHT, WIDTH = 160, 216

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from visual_dynamics.data.footage.crops import read_crop
-from visual_dynamics.data.footage.cutting import CutTake, cut_clip
-from visual_dynamics.data.footage.pennaction import PictureFolder, pictures, read_labels
-from visual_dynamics.data.footage.reading import Clip, open_clip
-from visual_dynamics.data.footage.sources import Source
-from visual_dynamics.data.footage.takes import Boxes, Plan, Tell, plan_clip
 from visual_dynamics.data.shard_files import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
+from visual_dynamics.footage.crops import read_crop
+from visual_dynamics.footage.cutting import CutTake, cut_clip
+from visual_dynamics.footage.pennaction import PictureFolder, pictures, read_labels
+from visual_dynamics.footage.reading import Clip, open_clip
+from visual_dynamics.footage.sources import Source
+from visual_dynamics.footage.takes import Boxes, Plan, Tell, plan_clip
 
 SHARD_BYTES = 32 * 2**20  # of frames: with so many a shard is closed
 

@@ -12,17 +12,17 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from tests.data.footage.scenes import contents, moving_square
-from visual_dynamics.data.footage.clip_files import Settings
-from visual_dynamics.data.footage.crops import labels_window
-from visual_dynamics.data.footage.pennaction import PictureFolder, find_sequences, read_labels
-from visual_dynamics.data.footage.prepare import prepare_videos
+from tests.footage.scenes import contents, moving_square
 from visual_dynamics.data.shard_files import read_manifest
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.crops import labels_window
+from visual_dynamics.footage.pennaction import PictureFolder, find_sequences, read_labels
+from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.images import Box
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "pennaction_labels"
+REAL = Path(__file__).parents[3] / "shared" / "data" / "pennaction_labels"
 SETTINGS = Settings(rate=10, size=32, crop="labels")
 COUNT = 24
 

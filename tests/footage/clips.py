@@ -11,7 +11,7 @@ import numpy as np
 
 from visual_dynamics.images import Pixels
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "video"
+SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "video"
 
 
 def texture(height: int, width: int, seed: int = 0, finest: int = 6) -> Pixels:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.data.footage.crops import (
+from visual_dynamics.errors import UserError
+from visual_dynamics.footage.crops import (
     Crop,
     common,
     labels_window,
@@ -27,10 +28,9 @@ from visual_dynamics.data.footage.crops import (
     motion_energy,
     motion_window,
 )
-from visual_dynamics.data.footage.reading import Clip, Frame, resampled
-from visual_dynamics.data.footage.shots import find_cuts
-from visual_dynamics.data.footage.stabilise import IDENTITY, Matrix, camera_motion, common_box, compose, inverted
-from visual_dynamics.errors import UserError
+from visual_dynamics.footage.reading import Clip, Frame, resampled
+from visual_dynamics.footage.shots import find_cuts
+from visual_dynamics.footage.stabilise import IDENTITY, Matrix, camera_motion, common_box, compose, inverted
 from visual_dynamics.images import Box, Pixels
 
 STARTS = 3  # frames within the time of one pair that may each begin a pair, at most

@@ -30,14 +30,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from visual_dynamics.data.footage.clip_files import Record, Settings, prepare_clip, to_json
-from visual_dynamics.data.footage.contact_sheet import contact_sheet
-from visual_dynamics.data.footage.pennaction import find_sequences, holds_pennaction
-from visual_dynamics.data.footage.sources import Source, find_sources, held_out_scenes
-from visual_dynamics.data.footage.takes import Tell
 from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
+from visual_dynamics.footage.clip_files import Record, Settings, prepare_clip, to_json
+from visual_dynamics.footage.contact_sheet import contact_sheet
+from visual_dynamics.footage.pennaction import find_sequences, holds_pennaction
+from visual_dynamics.footage.sources import Source, find_sources, held_out_scenes
+from visual_dynamics.footage.takes import Tell
 
 Progress = Callable[[float, int], None]  # clips done, all
 OWN = (MANIFEST, "summary.json", "contact.png", "records/*.json", "shards/*.safetensors", SETTINGS)
