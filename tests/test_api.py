@@ -13,9 +13,9 @@ from PIL import Image
 
 import visual_dynamics as vd
 from visual_dynamics.api import PART
-from visual_dynamics.applications.palette import palette_of
 from visual_dynamics.data.shapes import draw_scenes
 from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.weights import load_weights
 
 ROOT = Path(__file__).parents[1]

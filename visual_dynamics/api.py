@@ -24,12 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.applications.analogy import apply_motion
-from visual_dynamics.applications.extrapolation import extrapolate, extrapolation
-from visual_dynamics.applications.full_size import FullSize
-from visual_dynamics.applications.futures import futures
-from visual_dynamics.applications.palette import OPAQUE, cut_out, over_black
-from visual_dynamics.applications.traversal import path, path_values, stored_usage, traverse
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import (
@@ -42,9 +36,15 @@ from visual_dynamics.images import (
     read_alpha,
     read_image,
 )
+from visual_dynamics.sampling.analogy import apply_motion
+from visual_dynamics.sampling.extrapolation import extrapolate, extrapolation
+from visual_dynamics.sampling.full_size import FullSize
+from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
+from visual_dynamics.sampling.palette import OPAQUE, cut_out, over_black
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.traversal import path, path_values, stored_usage, traverse
 from visual_dynamics.weights import Weights, load_weights, save_copy
 
 Source = Literal["posteriors", "learned", "prior"]  # where z comes from

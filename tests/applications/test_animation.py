@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visual_dynamics.applications.animation import Method, animate, animation_plan, check_sprites, standing_boxes
-from visual_dynamics.applications.palette import over_black, palette_of
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.sampling.palette import over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 
 RED, GREEN = (220, 40, 60), (30, 200, 90)

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from tests.interfaces.conftest import BLUE, DOWN, LEFT, PICTURE, RED, REFERENCE, UP, hero, sheet
-from visual_dynamics.applications.palette import palette_of
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_sheet
 from visual_dynamics.errors import UserError
@@ -27,6 +26,7 @@ from visual_dynamics.interfaces.animate import (
     write_animation,
 )
 from visual_dynamics.interfaces.results import ResultFolder
+from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.sampling.predictor import Predictor
 
 EACH = (Clip(0, 3, 0, 0, (UP,)), Clip(4, 6, 4, 1, (LEFT,)), Clip(7, 8, 7, 2, (DOWN,)))

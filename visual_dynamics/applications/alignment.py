@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.applications.animation import standing_boxes, with_hard_edges
-from visual_dynamics.applications.palette import OPAQUE, Mask, over_black
 from visual_dynamics.images import Pixels
+from visual_dynamics.sampling.palette import OPAQUE, Mask, over_black
 from visual_dynamics.sampling.predictor import Predictor
 
 # Where the characters of Reed et al. stand, from which the shipped model learned: in the first frames of the 21

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from visual_dynamics.api import load
 from visual_dynamics.applications.animation import animate
-from visual_dynamics.applications.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.data import sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
 from visual_dynamics.experiments.futures_figure import encoded
 from visual_dynamics.experiments.origin import origin
 from visual_dynamics.images import Pixels
+from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 
 if TYPE_CHECKING:

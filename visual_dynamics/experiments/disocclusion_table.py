@@ -29,7 +29,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.api import load
-from visual_dynamics.applications.analogy import analogy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pair import Pair
@@ -37,6 +36,7 @@ from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
 from visual_dynamics.experiments.origin import origin
+from visual_dynamics.sampling.analogy import analogy
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 

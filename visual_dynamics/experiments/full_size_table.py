@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.applications.analogy import reconstruct
-from visual_dynamics.applications.full_size import FullSize
 from visual_dynamics.baselines.flow_transfer import load_cv2, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes_large import draw_large
@@ -43,6 +41,8 @@ from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.images import Pixels
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.sampling.analogy import reconstruct
+from visual_dynamics.sampling.full_size import FullSize
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -33,7 +33,6 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.applications.palette import snap_to_palette
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import sprites
 from visual_dynamics.data.pair import IndexedPairs, resize_frames
@@ -42,6 +41,7 @@ from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures
 from visual_dynamics.experiments.origin import origin
 from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
+from visual_dynamics.sampling.palette import snap_to_palette
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

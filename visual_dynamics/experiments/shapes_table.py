@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.applications.analogy import apply_motion
 from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
@@ -38,6 +37,7 @@ from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.experiments import shapes_figures
 from visual_dynamics.experiments.origin import origin
+from visual_dynamics.sampling.analogy import apply_motion
 from visual_dynamics.sampling.latents import Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.sampler import ModelSampler
 

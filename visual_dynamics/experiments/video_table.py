@@ -45,8 +45,6 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.applications.analogy import reconstruct
-from visual_dynamics.applications.futures import futures
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.data.figures import figure_pairs
@@ -60,6 +58,8 @@ from visual_dynamics.evaluation.video_motion import Regions, Sums
 from visual_dynamics.experiments import video_figures, video_judge
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded, zoom_box
 from visual_dynamics.experiments.origin import origin
+from visual_dynamics.sampling.analogy import reconstruct
+from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.training.data import spread
 

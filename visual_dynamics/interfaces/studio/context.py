@@ -11,7 +11,6 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from visual_dynamics.applications.full_size import FullSize
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.interfaces.studio.line import Line, in_line
@@ -20,6 +19,7 @@ from visual_dynamics.interfaces.studio.samples import draw_samples
 from visual_dynamics.interfaces.studio.saved_motions import SavedMotions
 from visual_dynamics.interfaces.studio.settings import Settings
 from visual_dynamics.interfaces.studio.shelf import Seen, Shelf
+from visual_dynamics.sampling.full_size import FullSize
 
 T = TypeVar("T")
 MAX_LATENT = 100_000  # numbers of a motion code

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from visual_dynamics.applications.traversal import path, stored_usage
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.refusals import Refused
 from visual_dynamics.interfaces.studio.arrows import arrows_between, in_words
@@ -32,6 +31,7 @@ from visual_dynamics.interfaces.studio.context import (
 from visual_dynamics.interfaces.studio.pictures import as_url
 from visual_dynamics.interfaces.studio.saved_motions import SavedMotion
 from visual_dynamics.interfaces.studio.shelf import Seen
+from visual_dynamics.sampling.traversal import path, stored_usage
 
 MAX_DIMENSIONS = 16  # that have a slider
 ENDS = (-1.5, 1.5)  # deviations at which a dimension is shown

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.palette import snap_to_palette
 from visual_dynamics.data.pair import Pairs, resize_frames
 from visual_dynamics.interfaces.media import encode_png
 from visual_dynamics.interfaces.study.plan import CONTROL, REAL, TORN, Shown
 from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.palette import snap_to_palette
 
 if TYPE_CHECKING:
     from visual_dynamics.baselines.sampler import FutureSampler

@@ -6,10 +6,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.applications import full_size
-from visual_dynamics.applications.full_size import FullSize, _taken, then
-from visual_dynamics.applications.motion_layers import Field
 from visual_dynamics.images import Box, Pixels, fit_to_square
+from visual_dynamics.sampling import full_size
+from visual_dynamics.sampling.full_size import FullSize, _taken, then
+from visual_dynamics.sampling.motion_layers import Field
 
 GROUND = np.random.default_rng(0).integers(150, 200, (320, 512, 1)).repeat(3, 2).astype(np.uint8)
 SKIN = np.random.default_rng(1).integers(0, 60, (96, 96, 3)).astype(np.uint8)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.applications import palette
-from visual_dynamics.applications.palette import cut_out, opaque_pixels, over_black, palette_of, snap_to_palette
 from visual_dynamics.errors import UserError
+from visual_dynamics.sampling import palette
+from visual_dynamics.sampling.palette import cut_out, opaque_pixels, over_black, palette_of, snap_to_palette
 
 OUTLINE, SKIN, SHIRT = (14, 7, 7), (230, 180, 140), (40, 90, 200)
 

@@ -9,11 +9,11 @@ from torch.distributions import Normal, kl_divergence
 
 from tests.conftest import seeded
 from visual_dynamics.api import load
-from visual_dynamics.applications.analogy import apply_motion
-from visual_dynamics.applications.traversal import Usage, moved, path, traverse, usage
 from visual_dynamics.data import shapes
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.sampling.analogy import apply_motion
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.traversal import Usage, moved, path, traverse, usage
 
 VALUES = torch.linspace(-3, 3, 7)
 

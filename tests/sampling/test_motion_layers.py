@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.applications.motion_layers import explain, find_layers, mirrored
+from visual_dynamics.sampling.motion_layers import explain, find_layers, mirrored
 
 
 def squares(*boxes: tuple[float, float, float], size: int = 64, ground: float = 0.8) -> Tensor:

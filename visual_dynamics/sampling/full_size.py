@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.applications.motion_layers import Field, explain, mirrored, places_of
 from visual_dynamics.images import Box, Pixels, resized
+from visual_dynamics.sampling.motion_layers import Field, explain, mirrored, places_of
 
 STRIP = 2**18  # pixels of the picture that are worked on at a time: some 50 MB
 SEAM = 0.5  # pixels of the model: neighbouring places whose sources differ by more belong to two motions

@@ -5,9 +5,9 @@ import itertools
 import torch
 
 from tests.conftest import seeded
-from visual_dynamics.applications.analogy import analogy, apply_motion, reconstruct
-from visual_dynamics.applications.extrapolation import extrapolate
-from visual_dynamics.applications.futures import futures
+from visual_dynamics.sampling.analogy import analogy, apply_motion, reconstruct
+from visual_dynamics.sampling.extrapolation import extrapolate
+from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import Prior
 from visual_dynamics.sampling.predictor import Predictor
 
