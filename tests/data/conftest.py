@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.sprites import noise_characters
-from visual_dynamics.data.lpc import ARROW, CELL, HEIGHT, WIDTH
+from tests.characters import noise_characters
 from visual_dynamics.data.sprites import Characters, pack_characters
+from visual_dynamics.sprites.lpc import ARROW, CELL, HEIGHT, WIDTH
 
 # --- LPC layers ---
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.data.analogies import draw_analogies
 from visual_dynamics.data.sprites import CLIPS, SEX, WEAPON
 from visual_dynamics.errors import UserError

@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.data.conftest import BOXES, paint
-from visual_dynamics.data import lpc
-from visual_dynamics.data.lpc import ARROW, CELL, HEIGHT, REED_WINDOW, WIDTH, Layers, compose, cut_frames, draw_recipe
 from visual_dynamics.errors import UserError
+from visual_dynamics.sprites import lpc
+from visual_dynamics.sprites.lpc import (
+    ARROW,
+    CELL,
+    HEIGHT,
+    REED_WINDOW,
+    WIDTH,
+    Layers,
+    compose,
+    cut_frames,
+    draw_recipe,
+)
 
 
 def few(folder: Path, eyes: int = 1) -> Path:

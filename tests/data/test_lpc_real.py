@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.data.test_lpc import check_recipes, recipes
-from visual_dynamics.data.lpc import REED_WINDOW, Layers, compose, cut_frames
-from visual_dynamics.data.lpc_sheets import credits_text
 from visual_dynamics.images import Pixels
+from visual_dynamics.sprites.lpc import REED_WINDOW, Layers, compose, cut_frames
+from visual_dynamics.sprites.lpc_sheets import credits_text
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 LAYERS, REED = SHARED / "lpc", SHARED / "sprites"

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from visual_dynamics.data.lpc import LpcCharacter, compose
-from visual_dynamics.data.lpc_sheets import credits_text, read_sheets, write_sheets
 from visual_dynamics.errors import UserError
+from visual_dynamics.sprites.lpc import LpcCharacter, compose
+from visual_dynamics.sprites.lpc_sheets import credits_text, read_sheets, write_sheets
 
 
 def test_sheets_are_read_as_they_were_written(tmp_path: Path, layers: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.data import sprites
 from visual_dynamics.data.analogies import draw_analogies
 from visual_dynamics.errors import UserError

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.data import sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, animation_figures, animation_table

@@ -12,7 +12,7 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.pair import Pairs, resize_frames
 from visual_dynamics.errors import UserError

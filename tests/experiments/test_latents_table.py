@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch.distributions import Normal, kl_divergence
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.experiments import latents_table

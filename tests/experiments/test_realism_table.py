@@ -11,7 +11,7 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.api import load
 from visual_dynamics.data import sprites
 from visual_dynamics.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.sprites import noise_characters
+from tests.characters import noise_characters
 from visual_dynamics.data import shapes, sprites
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pair import MixedPairs, Pair, Pairs

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.lpc import CELL
-from visual_dynamics.data.lpc_sheets import TABLE
 from visual_dynamics.data.pair import Between, IndexedPairs, clip_moves
 from visual_dynamics.data.sheets import (
     PICTURE_SUFFIXES,
@@ -22,6 +20,8 @@ from visual_dynamics.data.sheets import (
     read_sheet,
 )
 from visual_dynamics.errors import UserError
+from visual_dynamics.sprites.lpc import CELL
+from visual_dynamics.sprites.lpc_sheets import TABLE
 
 COMPOSED_LAYOUT = f"{CELL}x{CELL}"
 LAYOUTS = "a size of cells such as 64x64, 'aseprite' or 'frames'"

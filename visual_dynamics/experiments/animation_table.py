@@ -29,7 +29,6 @@ import torch
 from numpy.typing import NDArray
 
 from visual_dynamics.api import load
-from visual_dynamics.applications.animation import animate
 from visual_dynamics.data import sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
@@ -38,6 +37,7 @@ from visual_dynamics.experiments.origin import origin
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.animation import animate
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -20,7 +20,7 @@ from visual_dynamics.interfaces.options import (
 )
 
 if TYPE_CHECKING:
-    from visual_dynamics.applications.alignment import Alignment
+    from visual_dynamics.sprites.align import Alignment
 
 
 class SpriteClip(StrEnum):
@@ -78,7 +78,8 @@ def animate(
 
     from visual_dynamics.api import load
     from visual_dynamics.data.sheets import read_cell, read_sheet
-    from visual_dynamics.interfaces.animate import (
+    from visual_dynamics.interfaces.results import ResultFolder, check_area
+    from visual_dynamics.sprites.animate import (
         Options,
         animate_files,
         check_model,
@@ -88,7 +89,6 @@ def animate(
         read_target,
         write_animation,
     )
-    from visual_dynamics.interfaces.results import ResultFolder, check_area
 
     guide = guide or (GUIDES.get(model) if method is Way.direct else None)
     guide = None if guide == NO_GUIDE else guide

@@ -29,8 +29,8 @@ def lpc(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Compose characters from layers: a sheet each, a table of what they wear, and the credits."""
-    from visual_dynamics.data.lpc import compose
-    from visual_dynamics.data.lpc_sheets import holds_sheets, write_sheets
+    from visual_dynamics.sprites.lpc import compose
+    from visual_dynamics.sprites.lpc_sheets import holds_sheets, write_sheets
 
     _check_out(out, overwrite, holds_sheets)
     with progress_bar("characters") as progress:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.characters import noise_characters
 from tests.footage.scenes import film
 from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
-from tests.sprites import noise_characters
 from visual_dynamics.data.sprites import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import training_pairs

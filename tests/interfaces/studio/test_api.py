@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from visual_dynamics.api import Model
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import cut_grid
-from visual_dynamics.interfaces.sprite_files import sheet_files
+from visual_dynamics.sprites.files import sheet_files
 
 FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
 

@@ -17,8 +17,8 @@ from PIL import Image
 from tests.interfaces.studio.conftest import WAIT, opened, source, until
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
-from visual_dynamics.interfaces.sprite_files import write_sheet
 from visual_dynamics.interfaces.studio.samples import FIGURES, draw_figure
+from visual_dynamics.sprites.files import write_sheet
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

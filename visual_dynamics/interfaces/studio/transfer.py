@@ -13,10 +13,8 @@ from visual_dynamics.data.aseprite import parse_layout
 from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
-from visual_dynamics.interfaces.animate import Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.interfaces.animate_command import GUIDES
 from visual_dynamics.interfaces.refusals import Refused
-from visual_dynamics.interfaces.sprite_files import encode_sprite_clip, sheet_files
 from visual_dynamics.interfaces.studio.context import (
     Ask,
     Here,
@@ -29,6 +27,8 @@ from visual_dynamics.interfaces.studio.context import (
     still,
 )
 from visual_dynamics.interfaces.studio.pictures import Picture, as_url
+from visual_dynamics.sprites.animate import Animation, Options, animate_files, check_size, find_clips
+from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 
 MAX_FRAMES = 32  # of an animation
 MAX_CELLS = 1_024  # of a sheet

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from visual_dynamics.applications.alignment import Alignment, Moving, Place, align, put, take
-from visual_dynamics.applications.animation import animate
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.align import Alignment, Moving, Place, align, put, take
+from visual_dynamics.sprites.animation import animate
 
 SPRITES = Path(__file__).parents[2].parent / "shared" / "data" / "sprites"
 RED, GREEN = (220, 40, 60), (30, 200, 90)

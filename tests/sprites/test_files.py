@@ -17,8 +17,8 @@ from PIL import Image
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces import sprite_files
-from visual_dynamics.interfaces.sprite_files import encode_sprite_clip, sheet_files, write_sheet, write_sprite_clip
+from visual_dynamics.sprites import files as sprite_files
+from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files, write_sheet, write_sprite_clip
 
 RNG = np.random.default_rng(0)
 BLACK, RED = (0, 0, 0, 255), (200, 30, 40, 255)

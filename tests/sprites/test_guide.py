@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.guidance import find_way
+from visual_dynamics.sprites.guide import find_way
 
 COUNT = 10
 

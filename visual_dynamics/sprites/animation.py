@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.guidance import find_way
-from visual_dynamics.applications.stances import find_stance
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels, crop_from_square
 from visual_dynamics.sampling.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.guide import find_way
+from visual_dynamics.sprites.stances import find_stance
 
 Method = Literal["chained", "direct"]
 

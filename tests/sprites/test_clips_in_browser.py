@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import chromium
 from visual_dynamics.data.sheets import Sheet
-from visual_dynamics.interfaces.sprite_files import encode_sprite_clip
+from visual_dynamics.sprites.files import encode_sprite_clip
 
 COLOURS = ((250, 20, 20), (20, 250, 20), (20, 20, 250), (250, 250, 20))
 DURATIONS = (100, 200, 300, 400)  # milliseconds

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.stances import TRIED, find_stance, likely
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.sprites.stances import TRIED, find_stance, likely
 
 
 def frame(level: float) -> Tensor:

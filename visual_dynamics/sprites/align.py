@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.animation import standing_boxes, with_hard_edges
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, Mask, over_black
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.animation import standing_boxes, with_hard_edges
 
 # Where the characters of Reed et al. stand, from which the shipped model learned: in the first frames of the 21
 # animations of 50 training characters the lowest row is 53 to 56, 55 in most, the middle column 31.5, and sprites

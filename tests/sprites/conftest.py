@@ -12,7 +12,7 @@ from PIL import Image
 
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
-from visual_dynamics.interfaces.sprite_files import write_sheet
+from visual_dynamics.sprites.files import write_sheet
 from visual_dynamics.weights import Weights, save_weights
 
 UP, LEFT, DOWN = Tag("walk/up", 0, 3), Tag("walk left", 4, 6, "pingpong"), Tag("fall", 7, 8)

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.interfaces.conftest import BLUE, DOWN, LEFT, PICTURE, RED, REFERENCE, UP, hero, sheet
+from tests.sprites.conftest import BLUE, DOWN, LEFT, PICTURE, RED, REFERENCE, UP, hero, sheet
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.animate import (
+from visual_dynamics.interfaces.results import ResultFolder
+from visual_dynamics.sampling.palette import palette_of
+from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.animate import (
     Animation,
     Clip,
     Options,
@@ -25,9 +28,6 @@ from visual_dynamics.interfaces.animate import (
     starts_elsewhere,
     write_animation,
 )
-from visual_dynamics.interfaces.results import ResultFolder
-from visual_dynamics.sampling.palette import palette_of
-from visual_dynamics.sampling.predictor import Predictor
 
 EACH = (Clip(0, 3, 0, 0, (UP,)), Clip(4, 6, 4, 1, (LEFT,)), Clip(7, 8, 7, 2, (DOWN,)))
 
@@ -149,7 +149,7 @@ def test_all_clips_of_a_sheet(predictor: Predictor, target_size: tuple[int, int]
 def test_frames_share_the_palette_of_all_that_are_used(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(
-        "visual_dynamics.interfaces.animate.animate",
+        "visual_dynamics.sprites.animate.animate",
         lambda predictor, frames, target, *rest: [seen.append(rest[-3]), np.repeat(target[None], len(frames), 0)][1],
     )
     target = sheet(

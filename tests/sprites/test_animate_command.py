@@ -13,13 +13,13 @@ import pytest
 import typer
 from PIL import Image
 
-from tests.interfaces.conftest import BLUE, PICTURE, REFERENCE, hero
-from visual_dynamics.applications.alignment import Alignment, Place
+from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.animate_command import animate
-from visual_dynamics.interfaces.sprite_files import write_sprite_clip
+from visual_dynamics.sprites.align import Alignment, Place
+from visual_dynamics.sprites.files import write_sprite_clip
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., None]
@@ -137,7 +137,7 @@ def test_what_was_moved_is_told(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("visual_dynamics.interfaces.animate.align", lambda predictor, clips: alignment)
+    monkeypatch.setattr("visual_dynamics.sprites.animate.align", lambda predictor, clips: alignment)
     command("hero.json", "other.png", "--tag", "fall", "--out", "new", "--clip", "gif")
     assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", told)
     assert read_sheet("new/sheet.json").frames.shape == (2, 14, 12, 4)

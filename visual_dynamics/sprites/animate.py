@@ -18,8 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from visual_dynamics.applications.alignment import Alignment, Moving, align
-from visual_dynamics.applications.animation import Method, animate, check_sprites, standing_boxes
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
@@ -27,9 +25,11 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import FORMATS, Color, Pixels
 from visual_dynamics.interfaces.media import picture_grid
 from visual_dynamics.interfaces.results import GREY, ResultFolder, check_area
-from visual_dynamics.interfaces.sprite_files import encode_sprite_clip, sheet_files
 from visual_dynamics.sampling.palette import OPAQUE, palette_of
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.align import Alignment, Moving, align
+from visual_dynamics.sprites.animation import Method, animate, check_sprites, standing_boxes
+from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 from visual_dynamics.weights import load_weights
 
 COLUMNS = 13  # frames side by side in the comparison, at most

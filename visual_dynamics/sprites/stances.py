@@ -20,8 +20,8 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from visual_dynamics.applications.guidance import distance
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.guide import distance
 
 PROBES = 3  # steps of the clip that are looked at
 TRIED = 4  # stances, at most: those whose silhouettes are most like the target's

@@ -1,0 +1,1 @@
+"""Sprites: animations carried from one character to another, and the files they come in."""
