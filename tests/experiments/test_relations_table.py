@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from visual_dynamics.applications.relations import Relations
-from visual_dynamics.evaluation.dependence import Couple
 from visual_dynamics.experiments import relations_table
 from visual_dynamics.experiments.relations_table import Options, angles, names_of, score, shuffled_couples, summary
+from visual_dynamics.relations.dependence import Couple
+from visual_dynamics.relations.graph import Relations
 
 DIAGONAL = 0.5**0.5
 

@@ -30,7 +30,12 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import load
-from visual_dynamics.applications.relations import (
+from visual_dynamics.data import shapes
+from visual_dynamics.experiments import relations_figures
+from visual_dynamics.experiments.futures_figure import as_pixels, encoded
+from visual_dynamics.experiments.origin import origin
+from visual_dynamics.relations.dependence import PERMUTATIONS, Couple, dependences
+from visual_dynamics.relations.graph import (
     LEVEL,
     SAMPLES,
     STRENGTH,
@@ -38,11 +43,6 @@ from visual_dynamics.applications.relations import (
     find_relations,
     relations_of,
 )
-from visual_dynamics.data import shapes
-from visual_dynamics.evaluation.dependence import PERMUTATIONS, Couple, dependences
-from visual_dynamics.experiments import relations_figures
-from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.experiments.origin import origin
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from visual_dynamics.applications.relations import relations_of
 from visual_dynamics.images import Pixels
 from visual_dynamics.interfaces.media import picture_grid
 from visual_dynamics.interfaces.studio.context import Code, Here, ImageAsk, Seed, SourceName, Url, codes_for, still
 from visual_dynamics.interfaces.studio.pictures import as_url
 from visual_dynamics.interfaces.studio.shelf import Seen
+from visual_dynamics.relations.graph import relations_of
 from visual_dynamics.sampling.futures import futures
 
 COLUMNS = 8  # maps side by side

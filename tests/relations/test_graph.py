@@ -4,8 +4,8 @@ import json
 
 import torch
 
-from visual_dynamics.applications.relations import LEVEL, STRENGTH, find_relations, relations_of
 from visual_dynamics.data import shapes
+from visual_dynamics.relations.graph import LEVEL, STRENGTH, find_relations, relations_of
 from visual_dynamics.sampling.latents import TrainingPosteriors
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights

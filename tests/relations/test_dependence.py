@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from visual_dynamics.evaluation.dependence import (
+from visual_dynamics.relations.dependence import (
     FEWEST,
     dependences,
     directions,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.evaluation.motion_segments import (
+from visual_dynamics.relations.segments import (
     FLAT,
     cost_surface,
     flat_regions,

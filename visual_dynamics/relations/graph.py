@@ -17,8 +17,8 @@ from typing import Any
 
 from torch import Tensor
 
-from visual_dynamics.evaluation.dependence import SPREAD, Couple, Spread, dependences, spread
-from visual_dynamics.evaluation.motion_segments import motion_segments
+from visual_dynamics.relations.dependence import SPREAD, Couple, Spread, dependences, spread
+from visual_dynamics.relations.segments import motion_segments
 from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import LatentSource
 from visual_dynamics.sampling.predictor import Predictor
