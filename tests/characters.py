@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from visual_dynamics.data.sprites import ATTRIBUTES, FRAMES, SEX, WEAPON, Characters
+from visual_dynamics.data.reed import ATTRIBUTES, FRAMES, SEX, WEAPON, Characters
 
 
 def noise_characters(count: int) -> Characters:

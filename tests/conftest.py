@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import TINY
 from visual_dynamics.weights import Weights, load_weights, save_weights

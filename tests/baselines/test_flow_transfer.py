@@ -13,7 +13,7 @@ pytest.importorskip("cv2")
 from visual_dynamics.baselines import flow_transfer
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.baselines.sampler import FutureSampler
-from visual_dynamics.data.pair import IndexedPairs, Pairs
+from visual_dynamics.data.pairs import IndexedPairs, Pairs
 from visual_dynamics.errors import UserError
 
 MOVES = [(2.5, -1.5), (-3.0, 2.0), (0.0, 4.0), (1.25, 0.75)]  # dx, dy of the training pairs, pixels, y down

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from tests.characters import noise_characters
-from visual_dynamics.data.sprites import Characters, pack_characters
+from visual_dynamics.data.reed import Characters, pack_characters
 from visual_dynamics.sprites.lpc import ARROW, CELL, HEIGHT, WIDTH
 
 # --- LPC layers ---

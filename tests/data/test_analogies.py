@@ -5,7 +5,7 @@ import pytest
 
 from tests.characters import noise_characters
 from visual_dynamics.data.analogies import draw_analogies
-from visual_dynamics.data.sprites import CLIPS, SEX, WEAPON
+from visual_dynamics.data.reed import CLIPS, SEX, WEAPON
 from visual_dynamics.errors import UserError
 
 CHARACTERS = noise_characters(8)

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from tests.characters import noise_characters
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.analogies import draw_analogies
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, analogy_table

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from tests.characters import noise_characters
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, animation_figures, animation_table
 from visual_dynamics.experiments.animation_table import ACROSS, ALL, WITHIN, Options, Score

@@ -13,8 +13,9 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.characters import noise_characters
-from visual_dynamics.data import shapes, sprites
-from visual_dynamics.data.pair import Pairs, resize_frames
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, futures_figure, futures_sprites
 from visual_dynamics.experiments.futures_figure import Options

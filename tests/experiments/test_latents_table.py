@@ -11,7 +11,8 @@ from torch.distributions import Normal, kl_divergence
 
 from tests.characters import noise_characters
 from visual_dynamics.api import load
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.experiments import latents_table
 from visual_dynamics.experiments.latents_table import Options
 

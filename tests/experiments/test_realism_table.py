@@ -13,7 +13,7 @@ pytest.importorskip("cv2")
 
 from tests.characters import noise_characters
 from visual_dynamics.api import load
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import realism_table
 from visual_dynamics.experiments.realism_table import HeldOut, Inputs, Options

@@ -12,7 +12,8 @@ from PIL import Image
 
 from tests.characters import noise_characters
 from visual_dynamics.api import load
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import traversal_figure, traversal_pictures
 from visual_dynamics.experiments.traversal_figure import Images, Options

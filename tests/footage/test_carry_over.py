@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.pairs import IndexedPairs
 from visual_dynamics.data.shard_takes import Take
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions

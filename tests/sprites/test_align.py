@@ -164,7 +164,7 @@ def test_a_model_too_small_for_the_trained_place_moves_no_reference(tiny_network
 @pytest.mark.skipif(not (SPRITES / "frames.u16.xz").exists(), reason="the 672 characters are not here")
 def test_reed_s_characters_moved() -> None:
     import visual_dynamics
-    from visual_dynamics.data.sprites import CLIPS, read_characters
+    from visual_dynamics.data.reed import CLIPS, read_characters
 
     predictor = visual_dynamics.load("sprites-poses").predictor
     characters = read_characters(SPRITES, [32, 178])

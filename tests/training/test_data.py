@@ -9,9 +9,10 @@ import torch
 from PIL import Image
 
 from tests.characters import noise_characters
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pair import MixedPairs, Pair, Pairs
+from visual_dynamics.data.pairs import MixedPairs, Pair, Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig

@@ -6,7 +6,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from tests.conftest import seeded
-from visual_dynamics.data.pair import Pair, Pairs
+from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import TINY
 from visual_dynamics.training.config import TrainingConfig

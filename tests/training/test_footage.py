@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.footage.scenes import film
-from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.pairs import IndexedPairs
 from visual_dynamics.data.shard_files import open_shard, shard_bytes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
 from visual_dynamics.errors import UserError

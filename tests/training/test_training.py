@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from visual_dynamics.data.pair import Pair
+from visual_dynamics.data.pairs import Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import step_lights, step_windows, training_pairs, zoomed

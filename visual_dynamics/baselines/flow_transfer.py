@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.data.pair import AnyPairs, Pairs
+from visual_dynamics.data.pairs import AnyPairs, Pairs
 from visual_dynamics.errors import UserError
 
 NEIGHBOURS = 10

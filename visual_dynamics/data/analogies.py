@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from visual_dynamics.data.sprites import CLIPS, FRAMES, SEX, WEAPON, Characters, Numbers
+from visual_dynamics.data.reed import CLIPS, FRAMES, SEX, WEAPON, Characters, Numbers
 from visual_dynamics.errors import UserError
 
 

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pairs import Pairs
 
 FIGURES, BALLS = 4, 2  # at most, in a picture
 LIMBS = 4  # two arms, two legs

@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from visual_dynamics.data.pair import Pairs, resize_frames
+from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 
 MAX_PIXELS = 64_000_000  # an image beyond this is refused before it is decoded

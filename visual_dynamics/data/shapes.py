@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data.pair import Pairs, resize_frames
+from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.data.shapes_drawing import CIRCLE as CIRCLE  # "as": they belong to this world, too
 from visual_dynamics.data.shapes_drawing import OBJECTS as OBJECTS
 from visual_dynamics.data.shapes_drawing import SIZE as SIZE

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pair import IndexedPairs, Pair, resize_frames
+from visual_dynamics.data.pairs import IndexedPairs, Pair, resize_frames
 from visual_dynamics.data.shard_files import Shard, split_shards
 from visual_dynamics.errors import UserError
 

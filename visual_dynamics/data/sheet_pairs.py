@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pair import Between, IndexedPairs, clip_moves
+from visual_dynamics.data.pairs import Between, IndexedPairs, clip_moves
 from visual_dynamics.data.sheets import (
     PICTURE_SUFFIXES,
     Sheet,

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.analogies import Analogies, draw_analogies
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import analogy_figures

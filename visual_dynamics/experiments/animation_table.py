@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from visual_dynamics.api import load
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
 from visual_dynamics.experiments.futures_figure import encoded

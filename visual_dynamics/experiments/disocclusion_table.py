@@ -31,7 +31,7 @@ from torch import Tensor
 from visual_dynamics.api import load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pair import Pair
+from visual_dynamics.data.pairs import Pair
 from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded

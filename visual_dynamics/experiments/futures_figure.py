@@ -32,7 +32,7 @@ from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs
+from visual_dynamics.data.pairs import AnyPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.experiments.origin import origin

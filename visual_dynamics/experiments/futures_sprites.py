@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visual_dynamics.api import load
-from visual_dynamics.data import sprites
+from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, Inputs, rows_asked, show_all

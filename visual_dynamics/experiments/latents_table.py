@@ -26,8 +26,9 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.data import shapes, sprites
-from visual_dynamics.data.pair import AnyPairs
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import AnyPairs
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.experiments import latents_figures
 from visual_dynamics.experiments.origin import origin

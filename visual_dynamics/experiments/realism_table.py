@@ -34,8 +34,8 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
-from visual_dynamics.data import sprites
-from visual_dynamics.data.pair import IndexedPairs, resize_frames
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data.pairs import IndexedPairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures

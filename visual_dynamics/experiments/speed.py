@@ -28,7 +28,7 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.model.cross_convolution import by_groups, by_shifts
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PRESETS

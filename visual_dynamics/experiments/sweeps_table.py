@@ -46,7 +46,7 @@ from torch import Tensor
 from visual_dynamics.api import Model
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pair import AnyPairs, Pair
+from visual_dynamics.data.pairs import AnyPairs, Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.evaluation import motion_distribution as motion

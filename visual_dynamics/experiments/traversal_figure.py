@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pair import resize_frames
+from visual_dynamics.data.pairs import resize_frames
 from visual_dynamics.data.shard_takes import Take
 from visual_dynamics.evaluation import realism
 

@@ -48,7 +48,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pair import AnyPairs, IndexedPairs, Pairs
+from visual_dynamics.data.pairs import AnyPairs, IndexedPairs, Pairs
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs

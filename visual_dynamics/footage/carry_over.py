@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model
-from visual_dynamics.data.pair import IndexedPairs
+from visual_dynamics.data.pairs import IndexedPairs
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs

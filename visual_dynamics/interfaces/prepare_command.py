@@ -46,7 +46,7 @@ def sprites(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Pack the published sprites (670 files, minutes to read) into four small files that are read in seconds."""
-    from visual_dynamics.data.sprites import holds_packed_characters, pack_characters, read_characters
+    from visual_dynamics.data.reed import holds_packed_characters, pack_characters, read_characters
 
     _check_out(out, overwrite, holds_packed_characters)
     with progress_bar("files") as progress:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from visual_dynamics.data.pair import BETWEEN
+from visual_dynamics.data.pairs import BETWEEN
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.presets import PRESETS, NetworkConfig
 

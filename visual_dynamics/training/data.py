@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data import shapes, sprites
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pair import AnyPairs, Between, IndexedPairs, Pair, Pairs, mix_pairs, without_waiting
+from visual_dynamics.data.pairs import AnyPairs, Between, IndexedPairs, Pair, Pairs, mix_pairs, without_waiting
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
 from visual_dynamics.data.sheet_pairs import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pair import AnyPairs, Pair
+from visual_dynamics.data.pairs import AnyPairs, Pair
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.objective import squared_error
 

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pair import AnyPairs, MixedPairs, Pair, without_waiting
+from visual_dynamics.data.pairs import AnyPairs, MixedPairs, Pair, without_waiting
 from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior

@@ -9,7 +9,7 @@ import torch
 from tests.characters import noise_characters
 from tests.footage.scenes import film
 from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
-from visual_dynamics.data.sprites import pack_characters, read_characters
+from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import training_pairs
 from visual_dynamics.weights import load_weights

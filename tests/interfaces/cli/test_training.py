@@ -22,7 +22,7 @@ from tests.interfaces.cli.conftest import (
     one_line,
     subprogram,
 )
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.weights import load_weights
 
 

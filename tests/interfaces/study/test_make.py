@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.interfaces.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 - fixtures
 from tests.interfaces.study.conftest import CHOICE, write_study
-from visual_dynamics.data.pair import Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.study.clips import strip, torn
 from visual_dynamics.interfaces.study.make import Source, make_study

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pair import Pairs, resize_frames
+from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.interfaces.media import encode_png
 from visual_dynamics.interfaces.study.plan import CONTROL, REAL, TORN, Shown
 from visual_dynamics.sampling.latents import sample_seeds

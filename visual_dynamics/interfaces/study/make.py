@@ -15,7 +15,7 @@ from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.catalogue import shipped_models
-from visual_dynamics.data.pair import AnyPairs, Pairs
+from visual_dynamics.data.pairs import AnyPairs, Pairs
 from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together

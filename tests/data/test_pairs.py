@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data.pair import Between, IndexedPairs, Pairs, clip_moves, mix_pairs, resize_frames
+from visual_dynamics.data.pairs import Between, IndexedPairs, Pairs, clip_moves, mix_pairs, resize_frames
 
 
 def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:

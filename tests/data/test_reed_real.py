@@ -9,7 +9,7 @@ import pytest
 from scipy.io import loadmat
 
 from tests.data.conftest import assert_same
-from visual_dynamics.data.sprites import (
+from visual_dynamics.data.reed import (
     ANIMATIONS,
     CLIPS,
     SEX,

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data.pair import BETWEEN, Between, IndexedPairs, clip_moves
+from visual_dynamics.data.pairs import BETWEEN, Between, IndexedPairs, clip_moves
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_together
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from visual_dynamics.data.sprites import (
+from visual_dynamics.data.reed import (
     CLIPS,
     FRAMES,
     VIEWS,

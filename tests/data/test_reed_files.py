@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.data.conftest import assert_same
-from visual_dynamics.data.sprites import CLIPS, Characters, pack_characters, read_characters
+from visual_dynamics.data.reed import CLIPS, Characters, pack_characters, read_characters
 from visual_dynamics.errors import UserError
 
 
