@@ -32,7 +32,7 @@ import torch
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.interfaces.studio.malformed import uploads
+from tests.studio.malformed import uploads
 from visual_dynamics.provenance import provenance
 
 MB = 1e6

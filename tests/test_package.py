@@ -19,8 +19,8 @@ def test_the_wheel_carries_models_and_pages(tmp_path: Path) -> None:
     for path in SHIPPED.iterdir():
         assert f"visual_dynamics/models/{path.name}" in names
     assert "visual_dynamics/interfaces/demo.html" in names
-    assert {f"visual_dynamics/interfaces/study/page/study.{kind}" for kind in ("html", "js", "css")} <= names
-    assert "visual_dynamics/interfaces/studio/page/main.js" in names
+    assert {f"visual_dynamics/study/page/study.{kind}" for kind in ("html", "js", "css")} <= names
+    assert "visual_dynamics/studio/page/main.js" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)
 

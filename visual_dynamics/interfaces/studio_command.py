@@ -47,8 +47,8 @@ def studio(
     import secrets
     from contextlib import closing
 
-    from visual_dynamics.interfaces.listening import is_loopback, link, listen
-    from visual_dynamics.interfaces.studio.settings import Settings, data_folder
+    from visual_dynamics.studio.settings import Settings, data_folder
+    from visual_dynamics.web.listening import is_loopback, link, listen
 
     if token is not None and not TOKEN.fullmatch(token):
         raise UserError("a token has 8 to 128 letters, digits, - or _")
@@ -56,7 +56,7 @@ def studio(
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
         from visual_dynamics.api import find_device
-        from visual_dynamics.interfaces.studio.app import create_app
+        from visual_dynamics.studio.app import create_app
 
         settings = Settings(
             store=store or data_folder(),

@@ -13,7 +13,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.interfaces.options import DeviceOption, ModelOption, SeedOption, counted, progress_bar
 
 if TYPE_CHECKING:
-    from visual_dynamics.interfaces.study.store import Store
+    from visual_dynamics.study.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Ask people which animation is real, or whether a motion is realistic.")
 
@@ -52,8 +52,8 @@ def make(
     device: DeviceOption = "auto",
 ) -> None:
     """Make a study from a model and a data set."""
-    from visual_dynamics.interfaces.study.make import Source, default_sizes, make_study
-    from visual_dynamics.interfaces.study.plan import REAL, Design
+    from visual_dynamics.study.make import Source, default_sizes, make_study
+    from visual_dynamics.study.plan import REAL, Design
 
     realistic = kind is StudyKind.realistic
     methods = tuple(method or ("ours", "flow")) + ((REAL,) if realistic else ())
@@ -85,9 +85,9 @@ def serve(
 ) -> None:
     """Ask people on this machine or network; answers go into FOLDER/answers.sqlite3."""
     _need_studio()
-    from visual_dynamics.interfaces.listening import is_loopback, link, listen
-    from visual_dynamics.interfaces.study import server
-    from visual_dynamics.interfaces.study.study_file import read_study
+    from visual_dynamics.study import server
+    from visual_dynamics.study.study_file import read_study
+    from visual_dynamics.web.listening import is_loopback, link, listen
 
     read_study(folder)  # what is wrong with it comes first
     with closing(listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
@@ -104,8 +104,8 @@ def offline(
 ) -> None:
     """Write the study as one HTML file that works without network."""
     from visual_dynamics.files import write_atomically
-    from visual_dynamics.interfaces.study.offline import offline_page
-    from visual_dynamics.interfaces.study.study_file import read_study
+    from visual_dynamics.study.offline import offline_page
+    from visual_dynamics.study.study_file import read_study
 
     _check_new(out, overwrite)
     page = offline_page(folder, read_study(folder))
@@ -119,8 +119,8 @@ def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
 ) -> None:
     """Take in answers from files: of all of them or, on any mistake, of none."""
-    from visual_dynamics.interfaces.study.offline import read_answers
-    from visual_dynamics.interfaces.study.study_file import read_study
+    from visual_dynamics.study.offline import read_answers
+    from visual_dynamics.study.study_file import read_study
 
     study = read_study(folder)
     sessions = [read_answers(path, study) for path in files]
@@ -138,8 +138,8 @@ def score(
     """How often people were fooled, or called a motion realistic, with 95 % intervals."""
     import json
 
-    from visual_dynamics.interfaces.study import export as exporting
-    from visual_dynamics.interfaces.study import score as scoring
+    from visual_dynamics.study import export as exporting
+    from visual_dynamics.study import score as scoring
 
     with closing(_store(folder)) as store:
         rows = exporting.answer_rows(store)
@@ -157,7 +157,7 @@ def export(
 ) -> None:
     """Write all answers as CSV, a line each."""
     from visual_dynamics.files import write_atomically
-    from visual_dynamics.interfaces.study import export as exporting
+    from visual_dynamics.study import export as exporting
 
     if out:
         _check_new(out, overwrite)
@@ -171,15 +171,15 @@ def export(
 
 
 def _store(folder: Path, create: bool = False) -> Store:
-    from visual_dynamics.interfaces.study.store import Store
-    from visual_dynamics.interfaces.study.study_file import read_study
+    from visual_dynamics.study.store import Store
+    from visual_dynamics.study.study_file import read_study
 
     return Store(folder, read_study(folder), create)
 
 
 def _text(path: Path) -> str:
     from visual_dynamics.files import why_no_file
-    from visual_dynamics.interfaces.study.study_file import MAX_TEXT
+    from visual_dynamics.study.study_file import MAX_TEXT
 
     if not path.is_file():
         raise UserError(f"cannot read {path}: {why_no_file(path)}")

@@ -1,0 +1,64 @@
+"""The verb `studio`: what it tells people, and a studio that runs as they start it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from visual_dynamics.interfaces.cli import main
+from visual_dynamics.studio.saved_motions import SavedMotions
+from visual_dynamics.web.listening import link, listen
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["studio", *arguments])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and told.count("\n") == 1
+    return told
+
+
+def test_without_the_extra_it_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert 'pip install "visual-dynamics[studio]"' in mistake(capsys)
+
+
+def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "studio.sqlite").write_bytes(b"no database, but long enough to be read as one" * 100)
+    assert "token" in mistake(capsys, "--token", "short")
+    assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path / "file"))
+    assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path))
+    assert "no model" in mistake(capsys, "--store", str(tmp_path), "--model", "nothing")
+    assert "cannot serve" in mistake(capsys, "--store", str(tmp_path / "new"), "--host", "203.0.113.7")
+
+
+def test_the_link_can_be_opened() -> None:
+    with listen("0.0.0.0", 0) as everywhere:
+        shown = link(everywhere, "secret")
+    assert shown.endswith("/?token=secret") and "//0.0.0.0" not in shown
+
+
+def test_the_library_survives_a_restart(tmp_path: Path) -> None:
+    kept = SavedMotions(tmp_path / "studio.sqlite").add("jump", "shapes", "0" * 64, "future", [0.5, -1.25])
+    assert SavedMotions(tmp_path / "studio.sqlite").all() == [kept]
+
+
+def test_it_serves_its_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "visual_dynamics", "studio", "--port", "0", "--store", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().split()[4]
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert b"Visual Dynamics" in answer.read()
+        finally:
+            process.terminate()
+    assert (tmp_path / "studio.sqlite").exists()

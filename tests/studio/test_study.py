@@ -1,0 +1,59 @@
+"""A study within the studio, behind the same guards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.browser import TOO_FAINT
+from tests.studio.conftest import opened, served
+from tests.study.conftest import ANSWERS, CHOICE, KEYS, READY, answer, stored, write_study
+from visual_dynamics.errors import UserError
+from visual_dynamics.studio.app import create_app
+from visual_dynamics.studio.settings import Settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def test_a_study_is_behind_the_guards_of_the_studio(studio_settings: Settings, tmp_path: Path) -> None:
+    write_study(tmp_path / "study", CHOICE)
+    client = TestClient(create_app(replace(studio_settings, study=tmp_path / "study")), base_url="http://localhost")
+    assert "script-src 'self'" in client.get("/study/").headers["content-security-policy"]
+    assert client.post("/study/api/raters").status_code == 201
+    assert client.post("/study/api/raters", headers={"Origin": "http://elsewhere.example"}).status_code == 403
+
+
+def test_a_study_in_the_studio_is_finished_in_a_browser(
+    studio_settings: Settings, tmp_path: Path, browser: Browser
+) -> None:
+    write_study(tmp_path / "study", CHOICE)
+    app = create_app(replace(studio_settings, study=tmp_path / "study"))
+    with served(app) as address, opened(browser, address) as page:
+        page.click("#study")
+        page.click("#begin")
+        page.wait_for_selector(READY)
+        assert page.evaluate("document.activeElement.id") == "question"
+        assert page.evaluate(TOO_FAINT) == []
+        answer(page, KEYS[:6])
+        page.reload()
+        answer(page, KEYS[6:])
+        page.wait_for_selector("text=All your answers have been received")
+        assert page.evaluate("document.activeElement.id") == "end"
+    app.state.studio.line.close()
+    assert stored(tmp_path / "study") == list(enumerate(ANSWERS))
+
+
+def test_without_a_study_the_page_says_how_to_make_one(client: TestClient) -> None:
+    page = client.get("/study/")
+    assert page.status_code == 200 and "visual-dynamics studio --study" in page.text
+    assert 'href="/study/"' in client.get("/").text and client.get("/page/no_study.html").status_code == 404
+
+
+def test_a_folder_without_a_study_is_told(studio_settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no study"):
+        create_app(replace(studio_settings, study=tmp_path))

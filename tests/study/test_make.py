@@ -1,0 +1,222 @@
+"""Studies made by a tiny model: what is in the folder, what its names tell, what is refused."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.interfaces.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 - fixtures
+from tests.study.conftest import CHOICE, write_study
+from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.errors import UserError
+from visual_dynamics.study.clips import strip, torn
+from visual_dynamics.study.make import Source, make_study
+from visual_dynamics.study.plan import Design
+from visual_dynamics.study.store import Store
+from visual_dynamics.study.study_file import Study, read_study
+
+DESIGN = Design("choice", ("ours", "copy"), (8, 16), inputs=4, trials=4, sessions=4, obvious=2, seed=3)
+Make = Callable[..., Study]
+
+
+@pytest.fixture
+def make(tmp_path: Path, tiny_weights_file: Path) -> Make:
+    def make(design: Design = DESIGN, data: str = "shapes", name: str = "study", overwrite: bool = False) -> Study:
+        return make_study(design, Source(str(tiny_weights_file), data), tmp_path / name, overwrite)
+
+    return make
+
+
+def write_pairs(folder: Path, pairs: Pairs, lists: bool) -> None:
+    folder.mkdir()
+    for number in range(len(pairs)):
+        for which, frames in (("1", pairs.frames), ("2", pairs.next_frames)):
+            Image.fromarray(frames[number].permute(1, 2, 0).numpy()).save(folder / f"{number}_im{which}.png")
+    if lists:
+        (folder / "train.txt").write_text(" ".join(map(str, range(20))))
+        (folder / "test.txt").write_text(" ".join(map(str, range(20, 40))))
+
+
+def clip_frames(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    both = np.array(Image.open(folder / f"{name}.png"))
+    return both[:, : both.shape[0]], both[:, both.shape[0] :]
+
+
+def test_a_study_of_drawn_shapes(make: Make, tmp_path: Path) -> None:
+    study = make()
+    folder = tmp_path / "study"
+    assert read_study(folder) == study and study.source["held_out"] is True
+    files = {path.name for path in folder.iterdir()}
+    assert files == {"study.json", *(f"{name}.png" for name in study.clips)}
+    assert all(re.fullmatch("[0-9a-f]{16}", name) for name in study.clips)
+    frames = {}
+    for name, clip in study.clips.items():
+        first, second = clip_frames(folder, name)
+        assert first.shape == second.shape == (clip.size, clip.size, 3)
+        assert (frames.setdefault((clip.input, clip.size), first) == first).all()  # all begin with the same frame
+        assert (clip.method == "copy") == (first == second).all()
+    made_again = make(name="again")
+    assert made_again == study
+    for name in files:
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_names_are_in_no_order_that_tells_the_key(make: Make) -> None:
+    study = make(Design("choice", ("ours", "copy"), (8, 16), inputs=40, trials=40, sessions=4, obvious=2))
+    real = np.array([clip.method == "real" for clip in study.clips.values()])  # in the order of their names
+    half = len(real) // 2
+    assert abs(real[:half].mean() - real[half:].mean()) < 0.25
+    left = [
+        study.right_answer(number, trial)
+        for number, session in enumerate(study.sessions)
+        for trial in range(len(session))
+    ]
+    assert left.count("left") == left.count("right")
+
+
+def test_flow_knows_the_training_pairs_or_those_that_are_left(make: Make, tmp_path: Path, tiny_pairs: Pairs) -> None:
+    pytest.importorskip("cv2")
+    design = Design("choice", ("ours", "flow"), (16,), inputs=3, trials=3, sessions=2, obvious=1)
+    for lists in (True, False):
+        write_pairs(tmp_path / f"pairs_{lists}", tiny_pairs, lists)
+        study = make(design, str(tmp_path / f"pairs_{lists}"), f"study_{lists}")
+        assert study.source["held_out"] is lists
+        real = [
+            clip_frames(tmp_path / f"study_{lists}", name)
+            for name, clip in study.clips.items()
+            if clip.method == "real"
+        ]
+        assert all((first != second).any() for first, second in real)  # pairs that do not move are left out
+
+
+def test_samples_of_realistic_motion(make: Make, tmp_path: Path) -> None:
+    design = Design("realistic", ("ours", "real"), (16,), inputs=2, trials=2, samples=3, sessions=12, obvious=2)
+    study = make(design)
+    kinds = sorted((clip.method, clip.sample) for clip in study.clips.values())
+    assert kinds == [("control", 0), *[("ours", n) for n in (0, 0, 1, 1, 2, 2)], ("real", 0), ("real", 0), ("torn", 0)]
+    pictures = {(tmp_path / "study" / f"{name}.png").read_bytes() for name in study.clips}
+    assert len(pictures) == len(study.clips)
+
+
+def test_no_tile_of_a_torn_picture_stays() -> None:
+    frame = (
+        torch.arange(16).view(4, 4).repeat_interleave(4, 0).repeat_interleave(4, 1).expand(3, 16, 16).to(torch.uint8)
+    )
+    for seed in range(20):
+        result = torn(frame, seed)
+        assert (result != frame).all() and result.flatten().sort().values.equal(frame.flatten().sort().values)
+    assert torn(torch.zeros(3, 18, 18, dtype=torch.uint8), 0).shape == (3, 18, 18)
+    assert strip(frame, result, 8)[:4] == b"\x89PNG"
+
+
+def test_nothing_is_overwritten_unasked(make: Make, tmp_path: Path) -> None:
+    first = make()
+    with pytest.raises(UserError, match="--overwrite"):
+        make()
+    (tmp_path / "study" / "notes.txt").write_text("mine")
+    second = make(Design("choice", ("ours",), (16,), inputs=2, trials=2, sessions=2, obvious=0), overwrite=True)
+    assert second.id != first.id and (tmp_path / "study" / "notes.txt").read_text() == "mine"
+    assert len(list((tmp_path / "study").glob("*.png"))) == len(second.clips)  # none of the old ones is left
+    Store(tmp_path / "study", second).close()
+    with pytest.raises(UserError, match="people's answers"):
+        make(overwrite=True)
+
+
+def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:
+    model = ["--model", tiny_weights_file, "--method", "ours"]
+    write_pairs(tmp_path / "few", tiny_pairs.subset(torch.arange(4)), lists=False)
+    (tmp_path / "latin").write_bytes(b"\xff\xfe")
+    for words, reason in {
+        ("--data", "nowhere"): "no data",
+        ("--data", str(tmp_path / "few")): "pairs that move",
+        ("--size", "64"): "blown up",
+        ("--size", "4"): "8 to 256 pixels",
+        ("--method", "magic"): "no method 'magic'",
+        ("--method", "real"): "no method 'real'",
+        ("--inputs", "10", "--trials", "4"): "multiple",
+        ("--samples", "2"): "one sample",
+        ("--inputs", "5000", "--trials", "500", "--sessions", "190"): "at most 12,000",
+        ("--consent", str(tmp_path / "latin")): "UTF-8",
+        ("--consent", str(tmp_path / "missing")): "no such file",
+        ("--kind", "other"): "choice",
+    }.items():
+        assert reason in refused("study", "make", "new", *model, *words), words
+    assert "no model" in refused("study", "make", "new", "--model", "nothing")
+    for verb in ("serve", "offline", "score", "export"):
+        assert "holds no study" in refused("study", verb, "nowhere")
+
+
+def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "consent.txt").write_text("We store <b>nothing</b>.\n\nReally.")
+    options = ["--method", "ours", "--size", "16", "--inputs", "4", "--sessions", "2", "--obvious", "2"]
+    made = run("study", "make", "new", "--model", tiny_weights_file, *options, "--consent", tmp_path / "consent.txt")
+    assert made.code == 0 and "2 sessions of 6 trials" in made.out, made
+    assert run("study", "offline", "new").code == 0
+    page = Path("study.html").read_text()
+    assert "We store \\u003cb>nothing" in page and "src=" not in page and '"real"' not in page and '"ours"' not in page
+    assert "--overwrite" in refused("study", "offline", "new")
+    assert "no answers" in refused("study", "score", "new")
+    study = read_study(Path("new"))
+    answers = ", ".join(
+        f'{{"trial": {n}, "answer": "{study.right_answer(1, n)}", "milliseconds": 5}}' for n in range(6)
+    )
+    good = (
+        '{"format": {"name": "visual-dynamics study answers", "version": 1}, "study": "STUDY", "rater": "RATER", '
+        '"session": 1, "answers": [ANSWERS]}'
+    )
+    good = good.replace("STUDY", study.id).replace("RATER", "ab" * 16).replace("ANSWERS", answers)
+    for change in [(study.id, "f" * 16), ("ab" * 16, "../x"), (': 1, "answers', ': 2, "answers'), ("left", "yes")]:
+        Path("bad.json").write_text(good.replace(*change))
+        assert "cannot take answers from bad.json" in refused("study", "import", "new", "bad.json")
+    for text in ("", "[]", "{", "[" * 100_000, good[:-1], good.replace('"trial": 5', '"trial": 6')):
+        Path("bad.json").write_text(text)
+        refused("study", "import", "new", "bad.json")
+    Path("answers.json").write_text(good)
+    assert "6 new answers" in run("study", "import", "new", "answers.json").out
+    assert "0 new answers" in run("study", "import", "new", "answers.json").out
+    assert "1 of 1 raters count, with 4 of 6 answers" in run("study", "score", "new").out
+    assert run("study", "score", "new", "--json").out.startswith("{")
+    assert len(run("study", "export", "new").out.splitlines()) == 7
+    assert run("study", "export", "new", "--out", "answers.csv").code == 0
+    assert "--overwrite" in refused("study", "export", "new", "--out", "answers.csv")
+    assert "cannot serve" in refused("study", "serve", "new", "--host", "203.0.113.7")
+    assert "people's answers" in refused("study", "make", "new", "--model", tiny_weights_file, "--overwrite", *options)
+
+
+def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'visual-dynamics[studio]'" in refused("study", "serve", "new")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (('"version": 1', '"version": 2'), "version 1"),
+        (('"kind": "choice"', '"kind": "x"'), "kind"),
+        (('"method": "ours"', '"method": "flow"'), "plan was changed"),
+        (('"title": "Which', '"title": 3, "old": "Which'), "title"),
+        (('"sessions": [', '"sessions": [[["../../x", "y"]],'), "not there"),
+        (('"least_right": 2', '"least": 2'), "'least_right' is missing"),
+        (("{", "["), "cannot read"),
+    ],
+)
+def test_a_study_file_that_is_wrong(tmp_path: Path, change: tuple[str, str], reason: str) -> None:
+    write_study(tmp_path / "study", CHOICE)
+    path = tmp_path / "study" / "study.json"
+    path.write_text(path.read_text().replace(*change, 1))
+    with pytest.raises(UserError, match=reason):
+        read_study(tmp_path / "study")
+
+
+def test_texts_may_be_edited_and_pictures_may_not_be_missing(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", CHOICE)
+    path = tmp_path / "study" / "study.json"
+    path.write_text(path.read_text().replace("Which animation is real?", "Welches Bild ist echt?"))
+    assert read_study(tmp_path / "study").id == study.id
+    next((tmp_path / "study").glob("*.png")).unlink()
+    with pytest.raises(UserError, match="missing"):
+        read_study(tmp_path / "study")

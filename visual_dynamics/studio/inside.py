@@ -1,0 +1,186 @@
+"""Routes: what happens inside. The layers of an image, the kernels of a motion, and which parts move together."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from visual_dynamics.images import Pixels
+from visual_dynamics.interfaces.media import picture_grid
+from visual_dynamics.relations.graph import relations_of
+from visual_dynamics.sampling.futures import futures
+from visual_dynamics.studio.context import Code, Here, ImageAsk, Seed, SourceName, Url, codes_for, still
+from visual_dynamics.studio.pictures import as_url
+from visual_dynamics.studio.shelf import Seen
+
+COLUMNS = 8  # maps side by side
+MAP_SIDE = 64  # pixels at which a map is shown
+KERNEL_SCALE = 8  # pixels for each number of a kernel
+GREY = (128, 128, 128)
+DARK, LIGHT = (18, 20, 26), (255, 196, 87)  # colours of a segment that is not there, and of one that is
+MINUS, PLUS = (52, 120, 196), (214, 84, 56)  # colours of negative and positive numbers; 0 is white
+RELATED_FUTURES = 64
+router = APIRouter(tags=["inside"])
+
+
+class InsideAsk(ImageAsk):
+    """An image, and a motion where its kernels are wanted."""
+
+    z: Code | None = None
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "z": [0, 1, 0, 0, 0, 0, 0, 0]}]},
+    )
+
+
+class Scale(BaseModel):
+    """The segments of an image at one scale, and the kernels that move them, in the same order."""
+
+    side: int = Field(description="Pixels of a map")
+    maps: int
+    active: int = Field(description="Maps that are not zero everywhere")
+    segments: Url
+    kernels: Url | None
+
+
+class Inside(BaseModel):
+    """The largest scale first."""
+
+    input: Url
+    columns: int
+    scales: list[Scale]
+
+
+class RelationsAsk(ImageAsk):
+    """An image."""
+
+    source: SourceName = None
+    seed: Seed = 0
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes"}]}
+    )
+
+
+class Node(BaseModel):
+    """What moves as one. Places in shares of the image's width."""
+
+    x: float
+    y: float
+    area: int = Field(description="Pixels at the model's size")
+    colour: str = Field(examples=["#c83c34"])
+    moves: bool
+    dx: float = Field(description="Direction in which it moves most, a unit vector, y down")
+    dy: float
+    mask: Url
+
+
+class Edge(BaseModel):
+    """Two nodes whose motions depend on each other."""
+
+    first: int
+    second: int
+    strength: Annotated[float, Field(description="Distance correlation, 0 to 1")]
+    p: float
+
+
+class RelationsShown(BaseModel):
+    """The graph of an image."""
+
+    input: Url
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+@router.post("/inside")
+async def inside(request: Request, ask: InsideAsk, studio: Here) -> Inside:
+    """The segments that the model finds in an image, and the kernels of a motion."""
+    return await studio.about_image(request, ask, partial(_inside, ask))
+
+
+@router.post("/relations")
+async def relations(request: Request, ask: RelationsAsk, studio: Here) -> RelationsShown:
+    """Which parts of the image move together, found from 64 of its futures without labels."""
+    return await studio.about_image(request, ask, partial(_relations, ask))
+
+
+@torch.inference_mode()
+def _inside(ask: InsideAsk, seen: Seen) -> Inside:
+    features = [maps[0].cpu() for maps in seen.encoded.features]  # (maps, side, side) each
+    kernels: list[Tensor | None] = [None] * len(features)
+    if ask.z is not None:
+        predictor = seen.model.predictor
+        codes = codes_for(seen, [ask.z]).to(predictor.device)
+        kernels = [kernel[0].cpu() for kernel in predictor.network.kernel_decoder(codes)]
+    scales = [
+        Scale(
+            side=maps.shape[-1],
+            maps=len(maps),
+            active=int((maps.flatten(1).amax(1) > 0).sum()),
+            segments=as_url(_segments(maps)),
+            kernels=None if kernel is None else as_url(_kernels(kernel)),
+        )
+        for maps, kernel in zip(features, kernels, strict=True)
+    ]
+    return Inside(input=still(seen), columns=COLUMNS, scales=scales)
+
+
+def _segments(maps: Tensor) -> Pixels:
+    """(maps, side, side), at least 0 -> a grid of pictures, each as bright as its own largest number."""
+    shares = maps / maps.flatten(1).amax(1).clamp_min(1e-6)[:, None, None]
+    pictures = _mixed(shares.clamp(0, 1).numpy(), DARK, LIGHT)
+    return picture_grid(pictures, COLUMNS, max(1, MAP_SIDE // maps.shape[-1]), gap=2, background=GREY)
+
+
+def _kernels(kernels: Tensor) -> Pixels:
+    """(maps, 5, 5) of either sign -> a grid of pictures, all in the units of the largest number."""
+    shares = (kernels / kernels.abs().amax().clamp_min(1e-6))[..., None].numpy()
+    white = np.array([255, 255, 255])
+    ends = np.where(shares > 0, np.array(PLUS), np.array(MINUS))
+    pictures = np.rint(white + np.abs(shares) * (ends - white)).astype(np.uint8)
+    return picture_grid(pictures, COLUMNS, KERNEL_SCALE, gap=2, background=GREY)
+
+
+def _mixed(shares: Any, first: tuple[int, int, int], second: tuple[int, int, int]) -> Pixels:
+    """(n, H, W) in [0, 1] -> (n, H, W, 3)"""
+    low, high = np.array(first), np.array(second)
+    return np.rint(low + shares[..., None] * (high - low)).astype(np.uint8)
+
+
+def _relations(ask: RelationsAsk, seen: Seen) -> RelationsShown:
+    model, frame = seen.model, seen.encoded.frame
+    source = model.source(ask.source)  # type: ignore[arg-type]  # checked by its pattern
+    found = relations_of(frame, futures(model.predictor, frame, source, RELATED_FUTURES, ask.seed), ask.seed)
+    graph, box = found.graph(), seen.box
+    nodes = []
+    for node, mask in zip(graph["nodes"], found.masks, strict=True):
+        motion = node["motion"] or {}
+        dx, dy = motion.get("direction", (0.0, 0.0))
+        x, y = node["centre"]
+        nodes.append(
+            Node(
+                x=(x - box.left + 0.5) / box.width,
+                y=(y - box.top + 0.5) / box.width,
+                area=node["area"],
+                colour="#" + "".join(f"{round(255 * value):02x}" for value in node["colour"]),
+                moves=node["moves"],
+                dx=dx,
+                dy=dy,
+                mask=as_url(_mask(mask)),
+            )
+        )
+    edges = [
+        Edge(first=edge["first"], second=edge["second"], strength=edge["strength"], p=edge["p"])
+        for edge in graph["edges"]
+    ]
+    return RelationsShown(input=still(seen), nodes=nodes, edges=edges)
+
+
+def _mask(mask: Tensor) -> Pixels:
+    """bool (S, S) -> (S, S, 4), white where it is"""
+    return np.repeat(mask.cpu().numpy()[..., None].astype(np.uint8) * 255, 4, axis=-1)

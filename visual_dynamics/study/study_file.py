@@ -1,0 +1,192 @@
+"""A study's folder: study.json, the whole plan and its key, and a picture a clip, whose name tells nothing.
+
+A clip's picture holds its two frames side by side. The texts of study.json (title, question, consent) may be edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.study.plan import (
+    MAX_PLANNED,
+    MAX_SESSIONS,
+    MAX_TRIALS,
+    OBVIOUS,
+    REAL,
+    TORN,
+    Design,
+    Kind,
+    Session,
+    Shown,
+    clips_of,
+)
+
+FILE = "study.json"
+FORMAT = {"name": "visual-dynamics study", "version": 1}
+MAX_BYTES = 64 * 2**20  # of study.json
+MAX_TEXT = 20_000  # letters
+CHOICES: dict[str, tuple[str, ...]] = {"choice": ("left", "right"), "realistic": ("yes", "no")}
+FORGIVING = 4  # obvious trials, from which on one slip is forgiven
+TEXTS = ("title", "question", "consent")
+CLIP_ID = re.compile(r"[0-9a-f]{16}")
+
+TITLE = {"choice": "Which animation is real?", "realistic": "Is this motion realistic?"}
+QUESTION = {
+    "choice": "One of these two animations is real, the other was made by a computer. Which one is real?",
+    "realistic": "Does this animation show a realistic motion?",
+}
+CONSENT = """\
+In this study you will look at short animations of two frames and answer the same question about each.
+
+Taking part is voluntary, and you may stop at any time. What is stored: your answers, how long each of them took, and \
+a random number that tells your answers from those of others. Your name or address is not asked for or stored. The \
+answers are used to measure how realistic computed animations look.
+
+The animations alternate between two frames about once a second. If flickering pictures trouble you, please do not \
+take part.
+
+With the button below you agree to this."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A plan with its clips by name. Trials are tuples of one or two names."""
+
+    kind: Kind
+    clips: dict[str, Shown]
+    sessions: tuple[tuple[tuple[str, ...], ...], ...]
+    least_right: int  # of a session's obvious trials, for its answers to count
+    title: str
+    question: str
+    consent: str
+    source: dict[str, Any]  # model, data, seed: what it was made from
+
+    @cached_property
+    def id(self) -> str:
+        """Of the plan, its key and the rule of exclusion; texts may change during a study."""
+        clips = {name: asdict(clip) for name, clip in self.clips.items()}
+        told = json.dumps([self.kind, clips, self.sessions, self.least_right])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return CHOICES[self.kind]
+
+    def asked(self, session: int, trial: int) -> Shown:
+        """The clip that a trial is about: the one that is not simply real, in a forced choice."""
+        shown = [self.clips[name] for name in self.sessions[session][trial]]
+        return next((clip for clip in shown if clip.method != REAL), shown[0])
+
+    def right_answer(self, session: int, trial: int) -> str | None:
+        """What is true; None where it is a matter of opinion."""
+        shown = [self.clips[name].method for name in self.sessions[session][trial]]
+        if self.kind == "choice":
+            return self.choices[shown.index(REAL)]
+        return None if shown[0] not in OBVIOUS else "no" if shown[0] == TORN else "yes"
+
+    def to_json(self) -> bytes:
+        return _line_for_line({"format": FORMAT, "id": self.id} | asdict(self)).encode()
+
+
+def name_clips(
+    design: Design, sessions: tuple[Session, ...], source: dict[str, Any], consent: str | None = None
+) -> Study:
+    """The study of a plan: every clip gets a random name, and they stand in the order of these."""
+    clips, chance = clips_of(sessions), random.Random(f"clips {design.seed}")
+    drawn: dict[str, None] = {}
+    while len(drawn) < len(clips):
+        drawn[f"{chance.getrandbits(64):016x}"] = None
+    names = dict(zip(clips, drawn, strict=True))
+    return Study(
+        kind=design.kind,
+        clips=dict(sorted((name, clip) for clip, name in names.items())),
+        sessions=tuple(tuple(tuple(names[clip] for clip in trial) for trial in session) for session in sessions),
+        least_right=design.obvious - (design.obvious >= FORGIVING),
+        title=TITLE[design.kind],
+        question=QUESTION[design.kind],
+        consent=CONSENT if consent is None else consent,
+        source=source,
+    )
+
+
+def read_study(folder: Path) -> Study:
+    """The study of a folder; whatever is wrong with it is told in one line."""
+    path = folder / FILE
+    if not path.is_file():
+        raise UserError(f"{folder} holds no study: there is no {FILE} in it (visual-dynamics study make writes one)")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES // 2**20} MB")
+        study = _from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        raise UserError(f"cannot read {path}: {reason}") from error
+    for name in study.clips:
+        if not picture_path(folder, name).is_file():
+            raise UserError(f"the picture {picture_path(folder, name)} of the study is missing")
+    return study
+
+
+def picture_path(folder: Path, clip: str) -> Path:
+    return folder / f"{clip}.png"
+
+
+def _from_json(data: Any) -> Study:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"it is not a {FORMAT['name']} of version {FORMAT['version']}")
+    if data["kind"] not in CHOICES:
+        raise ValueError(f"a study's kind is {' or '.join(CHOICES)}")
+    for name in TEXTS:
+        if not isinstance(data[name], str) or not 0 < len(data[name]) <= MAX_TEXT:
+            raise ValueError(f"{name} is a text of at most {MAX_TEXT:,} letters")
+    clips = {str(name): Shown(**clip) for name, clip in data["clips"].items()}
+    if not all(CLIP_ID.fullmatch(name) for name in clips):
+        raise ValueError("the name of a clip is 16 hexadecimal digits")
+    study = Study(
+        kind=cast(Kind, data["kind"]),
+        clips=clips,
+        sessions=tuple(tuple(tuple(trial) for trial in session) for session in data["sessions"]),
+        least_right=int(data["least_right"]),
+        **{name: data[name] for name in TEXTS},
+        source=dict(data["source"]),
+    )
+    _check_sessions(study)
+    if study.id != data["id"]:
+        raise ValueError("its plan was changed after it was made; only title, question and consent may be")
+    return study
+
+
+def _check_sessions(study: Study) -> None:
+    width = len(study.choices) if study.kind == "choice" else 1
+    lengths = [len(session) for session in study.sessions]
+    if not 0 < len(lengths) <= MAX_SESSIONS or sum(lengths) > MAX_PLANNED or min(lengths) < 1:
+        raise ValueError("its sessions are too many, or empty")
+    if max(lengths) > 2 * MAX_TRIALS:
+        raise ValueError(f"a session has at most {2 * MAX_TRIALS} trials")
+    for trial in (trial for session in study.sessions for trial in session):
+        if len(trial) != width or not all(name in study.clips for name in trial):
+            raise ValueError("a trial shows clips that are not there")
+        if study.kind == "choice" and [study.clips[name].method for name in trial].count(REAL) != 1:
+            raise ValueError("in a forced choice one clip is real")
+
+
+def _line_for_line(values: dict[str, Any]) -> str:
+    """JSON that people can edit: a line a clip and a session."""
+    parts = []
+    for name, value in values.items():
+        if name == "clips":
+            rows = [f"  {json.dumps(key)}: {json.dumps(clip)}" for key, clip in value.items()]
+            parts.append(f' "{name}": {{\n' + ",\n".join(rows) + "\n }")
+        elif name == "sessions":
+            parts.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(session)}" for session in value) + "\n ]")
+        else:
+            parts.append(f' "{name}": {json.dumps(value, ensure_ascii=False)}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -1,0 +1,1 @@
+"""What the studio and the study share: guards, error responses, listening."""
