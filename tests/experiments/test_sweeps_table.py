@@ -20,7 +20,7 @@ from visual_dynamics.experiments import latents_table, sweeps_runs, sweeps_table
 from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
 from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
 from visual_dynamics.interfaces.cli import app
-from visual_dynamics.interfaces.reproduction import run_experiment
+from visual_dynamics.reporting.reproduction import run_experiment
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train
 

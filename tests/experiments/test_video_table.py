@@ -24,8 +24,8 @@ from visual_dynamics.experiments import video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
 from visual_dynamics.footage.clip_files import Settings
 from visual_dynamics.footage.prepare import prepare_videos
-from visual_dynamics.interfaces.reproduce_all import run_all
-from visual_dynamics.interfaces.reproduction import run_experiment
+from visual_dynamics.reporting.reproduce_all import run_all
+from visual_dynamics.reporting.reproduction import run_experiment
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train
 
@@ -238,7 +238,7 @@ def test_the_usual_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from visual_dynamics.interfaces import reproduce_all
+    from visual_dynamics.reporting import reproduce_all
 
     monkeypatch.setattr(reproduce_all, "EXPERIMENTS", {"video": video_table})
     monkeypatch.setattr(video_table, "usual_model", lambda real: model)

@@ -32,7 +32,7 @@ from visual_dynamics.data.analogies import Analogies, draw_analogies
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import analogy_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

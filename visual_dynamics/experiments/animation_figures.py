@@ -10,9 +10,9 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline
 
 PARTS = {"within one sex": "-", "across": "--"}  # and how their lines are drawn
 COLOURS = {"direct": "tab:blue", "guided": "tab:orange"}

@@ -33,8 +33,8 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
 from visual_dynamics.experiments.futures_figure import encoded
-from visual_dynamics.experiments.origin import origin
 from visual_dynamics.images import Pixels
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animation import animate

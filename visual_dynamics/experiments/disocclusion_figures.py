@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from visual_dynamics.experiments.futures_pictures import FRAME, PICTURE, Group, figure
-from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline, listed
 
 COLUMNS = {
     "circle": "circles",

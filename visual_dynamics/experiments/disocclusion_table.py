@@ -35,7 +35,7 @@ from visual_dynamics.data.pairs import Pair
 from visual_dynamics.data.shapes_drawing import DARK
 from visual_dynamics.experiments import disocclusion_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import analogy
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.predictor import Predictor

@@ -36,11 +36,11 @@ from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes_large import draw_large
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
 from visual_dynamics.experiments.futures_pictures import Group, decoded, figure
-from visual_dynamics.experiments.origin import origin
-from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.images import Pixels
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.origin import origin
+from visual_dynamics.reporting.paper_items import Headline
 from visual_dynamics.sampling.analogy import reconstruct
 from visual_dynamics.sampling.full_size import FullSize
 

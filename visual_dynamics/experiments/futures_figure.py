@@ -35,7 +35,7 @@ from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.data.pairs import AnyPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.training.data import has_list, spread
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline
 
 PICTURE = 192  # pixels a side of a picture in a figure, about: its pixels become squares of a whole number
 GAP, WIDE_GAP = 8, 28  # pixels between pictures, and between groups of them

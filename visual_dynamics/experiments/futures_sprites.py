@@ -23,7 +23,7 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, Inputs, rows_asked, show_all
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.training.data import spread
 
 if TYPE_CHECKING:

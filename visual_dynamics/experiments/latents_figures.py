@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from visual_dynamics.experiments.paper_items import Headline
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline
 
 ROWS = {"z_mean": "z mean", "z_logvar": "z log-variance"}  # of the figure, as in the paper's
 LISTED = 32  # dimensions in a table, the strongest

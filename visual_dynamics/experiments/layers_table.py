@@ -40,8 +40,8 @@ from visual_dynamics.data import shapes
 from visual_dynamics.evaluation import layer_overlap as overlap
 from visual_dynamics.experiments import layers_figures
 from visual_dynamics.experiments.layers_pictures import in_sight, pictures
-from visual_dynamics.experiments.origin import origin
 from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.reporting.origin import origin
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

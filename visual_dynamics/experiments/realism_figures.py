@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline, listed
 
 PEOPLE = "people, paper"
 COLOURS = {"Flow": "tab:orange", "ours": "tab:blue"}

@@ -39,7 +39,7 @@ from visual_dynamics.data.pairs import IndexedPairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 

@@ -33,7 +33,6 @@ from visual_dynamics.api import load
 from visual_dynamics.data import shapes
 from visual_dynamics.experiments import relations_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.experiments.origin import origin
 from visual_dynamics.relations.dependence import PERMUTATIONS, Couple, dependences
 from visual_dynamics.relations.graph import (
     LEVEL,
@@ -43,6 +42,7 @@ from visual_dynamics.relations.graph import (
     find_relations,
     relations_of,
 )
+from visual_dynamics.reporting.origin import origin
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline, listed
 
 TITLES = {
     "circles": "Circles",

@@ -36,7 +36,7 @@ from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.experiments import shapes_figures
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import apply_motion
 from visual_dynamics.sampling.latents import Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.sampler import ModelSampler

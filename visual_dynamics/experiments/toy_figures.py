@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from visual_dynamics.experiments.paper_items import Headline, listed
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import Headline, listed
 
 MODELS = {
     "deterministic": "(b) deterministic prediction",

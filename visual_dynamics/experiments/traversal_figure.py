@@ -33,7 +33,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encoded
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling import traversal
 from visual_dynamics.sampling.traversal import Usage, moved, path, stored_usage, traverse
 from visual_dynamics.training.data import spread

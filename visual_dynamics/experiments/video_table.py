@@ -57,7 +57,7 @@ from visual_dynamics.evaluation import video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums
 from visual_dynamics.experiments import video_figures, video_judge
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded, zoom_box
-from visual_dynamics.experiments.origin import origin
+from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import reconstruct
 from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds

@@ -32,7 +32,7 @@ def reproduce(
 ) -> None:
     """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
     from visual_dynamics.experiments import EXPERIMENTS
-    from visual_dynamics.interfaces.reproduction import run_experiment
+    from visual_dynamics.reporting.reproduction import run_experiment
 
     if listed or not name:
         for known, experiment in EXPERIMENTS.items():
@@ -50,7 +50,7 @@ def reproduce(
         "small": small or None,
     }
     if name == "all":
-        from visual_dynamics.interfaces.reproduce_all import run_all
+        from visual_dynamics.reporting.reproduce_all import run_all
 
         whole = run_all(given, out, find_device(device), typer.echo)
         typer.echo(f"open {out / 'index.html'} in a browser")
@@ -67,7 +67,7 @@ def report(
     ] = None,
 ) -> None:
     """Every table and figure of the paper beside the results of a folder, as a page."""
-    from visual_dynamics.interfaces.report import PAGE, write_report
+    from visual_dynamics.reporting.report import PAGE, write_report
 
     page = out or folder / PAGE
     with busy("drawing"):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.experiments.paper_items import ITEMS, Headline, Item
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.paper_items import ITEMS, Headline, Item
 
 PAGE = "index.html"
 TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("report.html", "page.css"))

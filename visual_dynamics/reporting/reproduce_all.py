@@ -13,8 +13,8 @@ import torch
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.files import check_folder
-from visual_dynamics.interfaces.report import PAGE, write_report
-from visual_dynamics.interfaces.reproduction import run_experiment
+from visual_dynamics.reporting.report import PAGE, write_report
+from visual_dynamics.reporting.reproduction import run_experiment
 
 ONE_BY_ONE = ("model", "samples")  # options that mean something else to each experiment
 

@@ -9,8 +9,8 @@ import pytest
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.experiments.paper_items import ITEMS
-from visual_dynamics.interfaces.report import SMALL, _beside, described, markdown, write_report
+from visual_dynamics.reporting.paper_items import ITEMS
+from visual_dynamics.reporting.report import SMALL, _beside, described, markdown, write_report
 
 ROOT = Path(__file__).parents[2]
 RESULTS, REPORT = ROOT / "docs" / "results", ROOT / "docs" / "results.md"

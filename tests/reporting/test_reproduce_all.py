@@ -11,9 +11,9 @@ import torch
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, futures_figure, latents_table, toy_world
-from visual_dynamics.interfaces.report import SMALL
-from visual_dynamics.interfaces.reproduce_all import run_all
-from visual_dynamics.interfaces.reproduction import run_experiment
+from visual_dynamics.reporting.report import SMALL
+from visual_dynamics.reporting.reproduce_all import run_all
+from visual_dynamics.reporting.reproduction import run_experiment
 
 CPU = torch.device("cpu")
 KEPT = ("toy", "futures", "analogy", "latents")

@@ -11,9 +11,9 @@ import torch
 import typer
 
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.interfaces import reproduction
 from visual_dynamics.interfaces.cli import app
-from visual_dynamics.interfaces.reproduction import run_experiment, without_nan
+from visual_dynamics.reporting import reproduction
+from visual_dynamics.reporting.reproduction import run_experiment, without_nan
 
 
 def test_nan_becomes_null() -> None:

@@ -17,7 +17,7 @@ from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, Experiment
 from visual_dynamics.files import check_folder, write_atomically
-from visual_dynamics.interfaces.report import SMALL
+from visual_dynamics.reporting.report import SMALL
 from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables

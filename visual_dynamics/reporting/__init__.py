@@ -1,0 +1,1 @@
+"""Runs experiments, and shows their results beside those of the paper."""
