@@ -9,7 +9,7 @@ import pytest
 import typer
 from PIL import Image
 
-from visual_dynamics.interfaces.cli import app
+from visual_dynamics.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.footage.scenes import film, moving_square
 from tests.test_documentation import ROOT, blocks
-from visual_dynamics.interfaces.cli import main
+from visual_dynamics.cli.main import main
 
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 """`python -m visual_dynamics` is the same as `visual-dynamics`."""
 
-from visual_dynamics.interfaces.cli import main
+from visual_dynamics.cli.main import main
 
 main()

@@ -14,12 +14,12 @@ import typer
 from PIL import Image
 
 from visual_dynamics.api import load
+from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import latents_table, sweeps_runs, sweeps_table
 from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
 from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
-from visual_dynamics.interfaces.cli import app
 from visual_dynamics.reporting.reproduction import run_experiment
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train

@@ -10,8 +10,8 @@ import pytest
 import torch
 import typer
 
+from visual_dynamics.cli.main import app
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.interfaces.cli import app
 from visual_dynamics.reporting import reproduction
 from visual_dynamics.reporting.reproduction import run_experiment, without_nan
 

@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, DOWN, LEFT, PICTURE, RED, REFERENCE, UP, hero, sheet
+from visual_dynamics.cli.output import ResultFolder
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.results import ResultFolder
 from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animate import (

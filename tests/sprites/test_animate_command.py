@@ -14,10 +14,10 @@ import typer
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
+from visual_dynamics.cli.animate import animate
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.animate_command import animate
 from visual_dynamics.sprites.align import Alignment, Place
 from visual_dynamics.sprites.files import write_sprite_clip
 
@@ -148,7 +148,7 @@ def test_what_was_moved_is_told(
 
 def test_the_command_loads_quickly() -> None:
     code = (
-        "import sys\nimport visual_dynamics.interfaces.animate_command\n"
+        "import sys\nimport visual_dynamics.cli.animate\n"
         "print([name for name in ('torch', 'numpy', 'PIL', 'rich', 'av') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

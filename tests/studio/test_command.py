@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from visual_dynamics.interfaces.cli import main
+from visual_dynamics.cli.main import main
 from visual_dynamics.studio.saved_motions import SavedMotions
 from visual_dynamics.web.listening import link, listen
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from visual_dynamics.interfaces.media import encode_png
+from visual_dynamics.media import encode_png
 from visual_dynamics.study.export import answer_rows
 from visual_dynamics.study.plan import Design, plan_sessions
 from visual_dynamics.study.store import Store

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.interfaces.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 - fixtures
+from tests.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 - fixtures
 from tests.study.conftest import CHOICE, write_study
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError

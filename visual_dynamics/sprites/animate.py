@@ -19,12 +19,12 @@ import numpy as np
 from PIL import Image
 
 from visual_dynamics.catalogue import find_weights, shipped_models
+from visual_dynamics.cli.output import GREY, ResultFolder, check_area
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import FORMATS, Color, Pixels
-from visual_dynamics.interfaces.media import picture_grid
-from visual_dynamics.interfaces.results import GREY, ResultFolder, check_area
+from visual_dynamics.media import picture_grid
 from visual_dynamics.sampling.palette import OPAQUE, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, align

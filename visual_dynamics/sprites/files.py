@@ -21,7 +21,7 @@ from visual_dynamics.data.sheets import LIMITS_TOLD, Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically, write_together
 from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels
-from visual_dynamics.interfaces.media import GIF_SHORTEST, animated, saved
+from visual_dynamics.media import GIF_SHORTEST, animated, saved
 from visual_dynamics.provenance import package_version
 
 CLIP_SUFFIXES = (".gif", ".webp", ".png", ".apng")

@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 
 from visual_dynamics.api import Frames
+from visual_dynamics.cli.output import check_area
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.media import encode_animation, encode_png, enlarge, picture_grid
-from visual_dynamics.interfaces.results import check_area
+from visual_dynamics.media import encode_animation, encode_png, enlarge, picture_grid
 from visual_dynamics.studio.context import (
     Ask,
     Code,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from visual_dynamics.images import Pixels
-from visual_dynamics.interfaces.media import picture_grid
+from visual_dynamics.media import picture_grid
 from visual_dynamics.relations.graph import relations_of
 from visual_dynamics.sampling.futures import futures
 from visual_dynamics.studio.context import Code, Here, ImageAsk, Seed, SourceName, Url, codes_for, still

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from visual_dynamics.images import Pixels, shrink
-from visual_dynamics.interfaces.media import encode_png
+from visual_dynamics.media import encode_png
 from visual_dynamics.web.refusals import Refused
 
 LOOK, SPRITE_LOOK = 256, 1024  # pixels of the longer side of what a client is shown of a picture

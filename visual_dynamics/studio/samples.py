@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
+from visual_dynamics.cli.demo import clear_scenes
 from visual_dynamics.data.shapes import images
 from visual_dynamics.images import Color, Pixels
-from visual_dynamics.interfaces.demo import clear_scenes
 
 SEED = 0
 SCENE = 128  # pixels a side

@@ -9,11 +9,11 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from visual_dynamics.cli.animate import GUIDES
 from visual_dynamics.data.aseprite import parse_layout
 from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
-from visual_dynamics.interfaces.animate_command import GUIDES
 from visual_dynamics.sprites.animate import Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 from visual_dynamics.studio.context import (

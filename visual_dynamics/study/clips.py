@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.data.pairs import Pairs, resize_frames
-from visual_dynamics.interfaces.media import encode_png
+from visual_dynamics.media import encode_png
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 from visual_dynamics.study.plan import CONTROL, REAL, TORN, Shown

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visual_dynamics.interfaces.options import DeviceOption, SeedOption, find_device
+from visual_dynamics.cli.options import DeviceOption, SeedOption, find_device
 
 DATA_HELP = "'shapes', 'shapes-texture', 'figures', a folder or zip of pairs, prepared videos, a folder of sprites."
 
@@ -53,7 +53,7 @@ def train(
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="torch.compile (on GPUs).")] = None,
 ) -> None:
     """Train a network; alone, or in many processes under torchrun."""
-    from visual_dynamics.interfaces.training_bar import train_with_bar
+    from visual_dynamics.cli.training_bar import train_with_bar
     from visual_dynamics.training.config import TrainingConfig
 
     config = None

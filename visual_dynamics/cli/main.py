@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces import (
-    animate_command,
-    prepare_command,
-    reproduce_command,
-    studio_command,
-    study_command,
-    train_command,
-)
-from visual_dynamics.interfaces.options import (
+from visual_dynamics.cli import animate as animate_command
+from visual_dynamics.cli import prepare as prepare_command
+from visual_dynamics.cli import reproduce as reproduce_command
+from visual_dynamics.cli import studio as studio_command
+from visual_dynamics.cli import study as study_command
+from visual_dynamics.cli import train as train_command
+from visual_dynamics.cli.options import (
     OUT,
     DeviceOption,
     ImageArgument,
@@ -32,6 +29,7 @@ from visual_dynamics.interfaces.options import (
     find_device,
     progress_bar,
 )
+from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
     from visual_dynamics.api import Model
@@ -107,8 +105,8 @@ def sample(
     device: DeviceOption = "auto",
 ) -> None:
     """Sample plausible next frames of an image."""
-    from visual_dynamics.interfaces.full_size import write_futures
-    from visual_dynamics.interfaces.results import ResultFolder, check_area
+    from visual_dynamics.cli.full_size import write_futures
+    from visual_dynamics.cli.output import ResultFolder, check_area
 
     kinds = [kind.value for kind in clip]
     with ResultFolder(out, overwrite) as folder:
@@ -143,7 +141,7 @@ def analogy(
     device: DeviceOption = "auto",
 ) -> None:
     """Carry the motion between two frames over to another image."""
-    from visual_dynamics.interfaces.results import ResultFolder
+    from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
         loaded = _load(model, device)
@@ -171,8 +169,8 @@ def extrapolate(
     device: DeviceOption = "auto",
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
-    from visual_dynamics.interfaces.full_size import write_clip
-    from visual_dynamics.interfaces.results import ResultFolder, check_area
+    from visual_dynamics.cli.full_size import write_clip
+    from visual_dynamics.cli.output import ResultFolder, check_area
 
     kinds = [kind.value for kind in clip]
     with ResultFolder(out, overwrite) as folder:
@@ -201,7 +199,7 @@ def traverse(
     device: DeviceOption = "auto",
 ) -> None:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
-    from visual_dynamics.interfaces.results import ResultFolder, check_area
+    from visual_dynamics.cli.output import ResultFolder, check_area
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
         loaded = _load(model, device)
@@ -227,8 +225,8 @@ def demo(
     device: DeviceOption = "auto",
 ) -> None:
     """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
-    from visual_dynamics.interfaces.demo import make_demo
-    from visual_dynamics.interfaces.results import ResultFolder
+    from visual_dynamics.cli.demo import make_demo
+    from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder:
         page = make_demo(_load(model, device), seed, folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.interfaces.cli.conftest import (
+from tests.cli.conftest import (
     PROGRAM,
     ROOT,
     TINY_RUN,

@@ -14,9 +14,7 @@ from PIL import Image
 from tests.browser import chromium
 from visual_dynamics import catalogue
 from visual_dynamics.api import Model
-from visual_dynamics.data.shapes import masks
-from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.demo import (
+from visual_dynamics.cli.demo import (
     FILE_SCALE,
     FUTURES,
     INPUTS,
@@ -26,8 +24,10 @@ from visual_dynamics.interfaces.demo import (
     partner,
     training_line,
 )
-from visual_dynamics.interfaces.media import enlarge
-from visual_dynamics.interfaces.results import ResultFolder
+from visual_dynamics.cli.output import ResultFolder
+from visual_dynamics.data.shapes import masks
+from visual_dynamics.errors import UserError
+from visual_dynamics.media import enlarge
 from visual_dynamics.weights import load_weights
 
 if TYPE_CHECKING:

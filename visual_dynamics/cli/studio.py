@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from visual_dynamics.cli.options import DeviceOption, busy
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import DeviceOption, busy
 
 INSTALL = 'the studio needs a few more packages: pip install "visual-dynamics[studio]"'
 MAX_CONNECTIONS = 500  # more are answered 503

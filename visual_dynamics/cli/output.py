@@ -12,7 +12,7 @@ import numpy as np
 from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
-from visual_dynamics.interfaces.media import encode_animation, encode_png, enlarge, picture_grid
+from visual_dynamics.media import encode_animation, encode_png, enlarge, picture_grid
 
 GRID_COLUMNS, WALL_COLUMNS = 5, 4  # at least; many pictures make a square
 GREY = (222, 222, 222)  # between pictures, which are often white

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visual_dynamics.interfaces.cli import main
+from visual_dynamics.cli.main import main
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "visual_dynamics"]
 TINY_OPTIONS = "--preset tiny --pairs 32 --batch 8 --log-every 2 --checkpoint-every 2 --kl-warmup 4 --device cpu"
 TINY_RUN = TINY_OPTIONS.split()
@@ -89,7 +89,7 @@ def subprogram(*arguments: object, limit: int | None = None, **options: object) 
     command = [*PROGRAM, *(str(argument) for argument in arguments)]
     if limit is not None:
         code = (
-            "import resource, signal, sys\nfrom visual_dynamics.interfaces.cli import main\n"
+            "import resource, signal, sys\nfrom visual_dynamics.cli.main import main\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\nmain(sys.argv[1:])"
         )

@@ -19,10 +19,10 @@ from rich.progress import Progress
 
 from visual_dynamics.api import Frames, Model
 from visual_dynamics.catalogue import find_weights, shipped_models
+from visual_dynamics.cli.output import ResultFolder
 from visual_dynamics.data.shapes import SIZE, Scenes, draw_scenes, masks, scene_pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.media import picture_grid
-from visual_dynamics.interfaces.results import ResultFolder
+from visual_dynamics.media import picture_grid
 
 INPUTS, FUTURES, STEPS = 4, 8, 8
 CANDIDATES = 300  # scenes to choose the inputs from; about one in twenty will do

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from tests.characters import noise_characters
+from tests.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.footage.scenes import film
-from tests.interfaces.cli.conftest import TINY_RUN, Refused, Run, one_line
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import training_pairs
 from visual_dynamics.weights import load_weights
 
-LAYERS = Path(__file__).parents[4] / "shared" / "data" / "lpc"
+LAYERS = Path(__file__).parents[3] / "shared" / "data" / "lpc"
 
 
 @pytest.mark.skipif(not LAYERS.exists(), reason="the layers are not here")

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from visual_dynamics.api import Frames, Model, Source
+from visual_dynamics.cli.options import counted
+from visual_dynamics.cli.output import MAX_PIXELS, ResultFolder
 from visual_dynamics.images import shrink
-from visual_dynamics.interfaces.options import counted
-from visual_dynamics.interfaces.results import MAX_PIXELS, ResultFolder
 
 OVERVIEW_SIDE = 480  # pixels of the longer side of pictures in grids and walls
 CLIP_SIDE = 1920  # and in clips: more, few players play

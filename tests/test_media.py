@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from visual_dynamics import media
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces import media
-from visual_dynamics.interfaces.media import enlarge, picture_grid, write_animation, write_png
+from visual_dynamics.media import enlarge, picture_grid, write_animation, write_png
 
 RNG = np.random.default_rng(0)
 BACKGROUND = (240, 230, 200)
@@ -227,8 +227,8 @@ def test_labels_stand_beside_their_pictures(side: str) -> None:
 
 
 def test_the_video_library_is_loaded_only_for_mp4() -> None:
-    program = "import sys, visual_dynamics.interfaces.media; sys.exit('av' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+    program = "import sys, visual_dynamics.media; sys.exit('av' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
 
 
 def test_bytes_are_the_same_every_time() -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from visual_dynamics.cli.options import OverwriteOption, counted, progress_bar
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import OverwriteOption, counted, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visual_dynamics.interfaces.options import OUT, DeviceOption, OutOption, SeedOption, busy, find_device
+from visual_dynamics.cli.options import OUT, DeviceOption, OutOption, SeedOption, busy, find_device
 
 
 def reproduce(

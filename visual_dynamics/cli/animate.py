@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import (
+from visual_dynamics.cli.options import (
     DeviceOption,
     ModelOption,
     OutOption,
@@ -18,6 +17,7 @@ from visual_dynamics.interfaces.options import (
     ScaleOption,
     counted,
 )
+from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
     from visual_dynamics.sprites.align import Alignment
@@ -77,8 +77,8 @@ def animate(
     from rich.console import Console
 
     from visual_dynamics.api import load
+    from visual_dynamics.cli.output import ResultFolder, check_area
     from visual_dynamics.data.sheets import read_cell, read_sheet
-    from visual_dynamics.interfaces.results import ResultFolder, check_area
     from visual_dynamics.sprites.animate import (
         Options,
         animate_files,

@@ -16,14 +16,14 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from tests.interfaces.cli.conftest import (
+from tests.cli.conftest import (
     PROGRAM,
     ROOT,
     TINY_RUN,
     Refused,
     Run,
 )
-from visual_dynamics.interfaces.cli import main
+from visual_dynamics.cli.main import main
 
 
 def crafted_png(width: int, height: int) -> bytes:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visual_dynamics.cli.options import DeviceOption, ModelOption, SeedOption, counted, progress_bar
 from visual_dynamics.errors import UserError
-from visual_dynamics.interfaces.options import DeviceOption, ModelOption, SeedOption, counted, progress_bar
 
 if TYPE_CHECKING:
     from visual_dynamics.study.store import Store

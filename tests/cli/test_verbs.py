@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.interfaces.cli.conftest import (
+from tests.cli.conftest import (
     ROOT,
     Answer,
     Refused,
@@ -24,8 +24,8 @@ from tests.interfaces.cli.conftest import (
 from visual_dynamics import catalogue
 from visual_dynamics.api import Model, load
 from visual_dynamics.catalogue import shipped_models
+from visual_dynamics.cli import full_size
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.interfaces import full_size
 from visual_dynamics.weights import load_weights
 
 FRAMES = [f"frame_{k:03d}.png" for k in range(3)]
@@ -240,7 +240,7 @@ def test_help_and_version(run: Run) -> None:
 
 def test_help_does_not_wait_for_torch() -> None:
     code = (
-        "import sys, time\nstart = time.perf_counter()\nfrom visual_dynamics.interfaces.cli import main\n"
+        "import sys, time\nstart = time.perf_counter()\nfrom visual_dynamics.cli.main import main\n"
         "try:\n    main(['sample', '--help'])\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('torch', 'numpy', 'PIL', 'rich', 'av') if name in sys.modules], file=sys.stderr)"
     )
