@@ -2,11 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-PEOPLE := visual_dynamics/models/people.safetensors
-PEOPLE_COMMIT := ca6f422c1a54de823376588760cfd9bba8a3446b
-PEOPLE_SHA256 := 49738be704411a37b3132d7e93cd31e32bdbf43fb961a442dda542bd7aaf2583
-
-.PHONY: demo test check bench people clean
+.PHONY: demo test check bench clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -19,11 +15,6 @@ check: .venv/development.stamp  ## style, types, import order
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-people:  ## the weights of the model of real video, 11 MB, out of the history: too large for every checkout
-	git show $(PEOPLE_COMMIT):$(PEOPLE) > $(PEOPLE).part
-	echo "$(PEOPLE_SHA256)  $(PEOPLE).part" | sha256sum --check --quiet
-	mv $(PEOPLE).part $(PEOPLE)
 
 bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/bench
 	$(BIN)/visual-dynamics bench --out out/bench

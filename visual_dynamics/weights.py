@@ -242,7 +242,7 @@ def load_weights(path: Path) -> Weights:
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is not a complete safetensors file: {error}") from error
     _check_format(path, metadata)

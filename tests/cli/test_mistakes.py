@@ -75,7 +75,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
     good = tiny_weights_file.read_bytes()
     with safe_open(tiny_weights_file, "pt") as file:
         metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
     newer = metadata | {"format": json.dumps({"name": "visual-dynamics", "version": 9})}
     save_file(tensors, place / "newer.safetensors", newer)
     save_file({"weight": torch.zeros(3)}, place / "foreign.safetensors")

@@ -229,19 +229,11 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
-def test_the_usual_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video_table, "shipped_models", lambda: ["people", "shapes"])
-    assert video_table.usual_model(real=True) == video_table.usual_model(real=False) == "people"
-    monkeypatch.setattr(video_table, "shipped_models", lambda: ["shapes"])
-    assert video_table.usual_model(real=False) == "shapes"
-    assert "get them with `make people`" in refused(lambda: video_table.usual_model(real=True))
-
-
 def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from visual_dynamics.reporting import reproduce_all
 
     monkeypatch.setattr(reproduce_all, "EXPERIMENTS", {"video": video_table})
-    monkeypatch.setattr(video_table, "usual_model", lambda real: model)
+    monkeypatch.setattr(video_table, "PEOPLE", model)
     told: list[str] = []
     assert run_all({"seed": 0, "small": True, "footage": None}, tmp_path, CPU, told.append)
     assert told[1].startswith("    done")

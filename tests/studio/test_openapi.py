@@ -13,8 +13,8 @@ from visual_dynamics.studio.settings import Settings
 
 schemathesis = pytest.importorskip("schemathesis")
 
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
+from schemathesis.checks import not_a_server_error  # noqa: E402
+from schemathesis.specs.openapi.checks import (  # noqa: E402
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,

@@ -126,7 +126,7 @@ def test_nothing_is_overwritten_unasked(make: Make, tmp_path: Path) -> None:
         make(overwrite=True)
 
 
-def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:
+def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:  # noqa: F811
     model = ["--model", tiny_weights_file, "--method", "ours"]
     write_pairs(tmp_path / "few", tiny_pairs.subset(torch.arange(4)), lists=False)
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
@@ -150,7 +150,7 @@ def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tin
         assert "holds no study" in refused("study", verb, "nowhere")
 
 
-def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:
+def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:  # noqa: F811
     (tmp_path / "consent.txt").write_text("We store <b>nothing</b>.\n\nReally.")
     options = ["--method", "ours", "--size", "16", "--inputs", "4", "--sessions", "2", "--obvious", "2"]
     made = run("study", "make", "new", "--model", tiny_weights_file, *options, "--consent", tmp_path / "consent.txt")
@@ -187,7 +187,7 @@ def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path:
     assert "people's answers" in refused("study", "make", "new", "--model", tiny_weights_file, "--overwrite", *options)
 
 
-def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'visual-dynamics[studio]'" in refused("study", "serve", "new")
 

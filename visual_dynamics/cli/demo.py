@@ -31,7 +31,8 @@ PLAIN_MOTION = 4.0  # pixels at 128 that every shape moves at least: less is har
 PAIR_FPS, CLIP_FPS = 1.5, 4.0
 FILE_SCALE = 3  # of animations, which may be opened without the page
 GREY = (150, 150, 150)  # between the frames of a sheet, on light pages and dark ones
-TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("demo.html", "page.css"))
+TEMPLATE = Path(__file__).with_name("demo.html")
+STYLE = Path(__file__).parents[1] / "reporting" / "page.css"
 
 
 @dataclass(frozen=True)

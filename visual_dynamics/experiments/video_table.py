@@ -11,7 +11,7 @@ Paper says no such numbers; people take 36.7 % of the futures for real at 32x32,
 Protocol: DATA is what `visual-dynamics prepare videos` made; measured are 400 pairs of its held-out scenes, brought to
 the model's size, one of each scene in turn while it has any. They are drawn by the seed before anything is predicted.
 A quick look, --small, does without footage: it measures drawn people (data/figures.py), each pair a take of its own.
-The model is `people`, whose weights `make people` puts in place.
+The model is `people`.
 
 A pixel moves if it changes by more than 16 of 255 levels in any pair of its take (one shot, one window, a steadied
 camera), measured or not; moving regions are these pixels and a margin of one pixel for each 32 of the frame's side. It
@@ -46,7 +46,6 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
-from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import AnyPairs, IndexedPairs, Pairs
 from visual_dynamics.data.shard_files import holds_footage
@@ -114,7 +113,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
     """Every method's numbers over all pairs and by scene, and the pictures of some pairs."""
     started = time.monotonic()
     folder = footage(options)
-    options = replace(options, model=options.model or usual_model(folder is not None))
+    options = replace(options, model=options.model or PEOPLE)
     model = load(options.model, str(device))
     name, pairs, takes, known = filmed(folder, model.size, options) if folder else drawn(model.size, options.seed)
     count = options.samples or (SMALL_PAIRS if options.small else PAIRS)
@@ -149,15 +148,6 @@ def footage(options: Options) -> Path | None:
     if not holds_footage(options.footage):
         raise UserError(f"{options.footage} holds no footage that visual-dynamics prepare videos made")
     return options.footage
-
-
-def usual_model(real: bool) -> str:
-    """`people`; where its weights are not here, drawn people do with another one, to see what the tables look like."""
-    if PEOPLE in shipped_models():
-        return PEOPLE
-    if real:
-        raise UserError(f"the weights of {PEOPLE} are not here: get them with `make people`, or give another --model")
-    return "shapes"
 
 
 def filmed(folder: Path, size: int, options: Options) -> Films:

@@ -28,7 +28,7 @@ def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer)
     try:
         with safe_open(path, "pt") as file:
             progress = json.loads((file.metadata() or {})["progress"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
         network.load_state_dict(_below("network.", tensors))
         saved = optimizer.state_dict()
         saved["state"] = {}
