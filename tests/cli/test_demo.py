@@ -161,7 +161,7 @@ def test_a_shipped_model_is_known_by_its_digest(
     model: Model, tiny_weights_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "SHIPPED", tiny_weights_file.parent)
-    page = make_demo(model, 3, ResultFolder(tmp_path, overwrite=False))
+    page = make_demo(model, 3, ResultFolder(tmp_path / "demo", overwrite=False))
     html = page.read_text(encoding="utf-8")
     assert "visual-dynamics demo --model tiny --seed 3" in html
     assert "visual-dynamics sample input_2.png --model tiny --seed 4 -n 100" in html
