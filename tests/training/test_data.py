@@ -10,9 +10,9 @@ from PIL import Image
 
 from tests.characters import noise_characters
 from visual_dynamics.data import reed as sprites
-from visual_dynamics.data import shapes
+from visual_dynamics.data import shapes, sources
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pairs import MixedPairs, Pair, Pairs
+from visual_dynamics.data.pairs import MixedPairs, Pair, Pairs, spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_split(monkeypatch: pytest.MonkeyPatch) -> None:
     split = sprites.Split(np.arange(3), np.arange(0), np.arange(3, 4))
-    monkeypatch.setattr(data, "sprite_split", lambda name: split)
+    monkeypatch.setattr(sources, "sprite_split", lambda name: split)
 
 
 def test_sprites_are_told_from_pairs(folder: Path) -> None:
@@ -55,7 +55,8 @@ def test_a_run_on_sprites(folder: Path, tmp_path: Path) -> None:
 
 def test_shapes_are_20000_pairs_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(data.shapes, "shapes_pairs", lambda count, *args, **options: asked.append(count))
+    tiny = figure_pairs(1, seed=0, size=16)
+    monkeypatch.setattr(sources.shapes, "shapes_pairs", lambda count, *args, **options: asked.append(count) or tiny)
     data.training_pairs(TINY)
     data.training_pairs(replace(TINY, pairs=7))
     assert asked == [20_000, 7]
@@ -69,9 +70,9 @@ def test_unknown_choices_are_told() -> None:
 
 
 def test_places_are_spread() -> None:
-    places = data.spread(100, 10, seed=0)
+    places = spread(100, 10, seed=0)
     assert len(set(places.tolist())) == 10 and places.max() < 100 and places.tolist() != sorted(places.tolist())
-    assert sorted(data.spread(5, 10, seed=0).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(spread(5, 10, seed=0).tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_sheets_are_split_by_character(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_figures_that_are_mixed_in_wear_a_run_s_own_pictures(monkeypatch: pytest
         worn.append(given[-1])
         return figure_pairs(4, seed=0, size=TINY.network.size)
 
-    monkeypatch.setattr(data, "figure_pairs", drawn)
+    monkeypatch.setattr(sources, "figure_pairs", drawn)
     own = data.training_pairs(replace(TINY, pairs=5))
     mixed = data.training_pairs(replace(TINY, pairs=5, also="figures", also_pairs=4))
     assert len(mixed) == 5 + 4 and len(worn[0]) == 5

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.footage.scenes import film
+from visual_dynamics.data import sources
 from visual_dynamics.data.pairs import IndexedPairs
 from visual_dynamics.data.shard_files import open_shard, shard_bytes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
@@ -89,7 +90,7 @@ def test_pairs_are_what_was_stored(folder: Path) -> None:
 
 def test_what_does_not_fit_is_streamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(data.training_pairs(config(folder, stream=True)), ShardedPairs)
-    monkeypatch.setattr(data, "free_memory", lambda: 2 * opened(folder).resized(16).nbytes)
+    monkeypatch.setattr(sources, "free_memory", lambda: 2 * opened(folder).resized(16).nbytes)
     assert isinstance(data.training_pairs(config(folder)), IndexedPairs)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # each of two processes would hold all of it
     assert isinstance(data.training_pairs(config(folder)), ShardedPairs)

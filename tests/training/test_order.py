@@ -2,7 +2,8 @@
 
 import torch
 
-from visual_dynamics.training.data import ShuffledOrder, mix, step_noise
+from visual_dynamics.data.pairs import mix
+from visual_dynamics.training.data import ShuffledOrder, step_noise
 
 
 def test_every_epoch_sees_every_pair_once() -> None:

@@ -208,3 +208,16 @@ def resize_frames(frames: Tensor, size: int, chunk: int = 1024) -> Tensor:
         return values.round_().clamp_(0, 255).to(torch.uint8)
 
     return torch.cat([resize(part) for part in frames.split(chunk)])
+
+
+def spread(total: int, count: int, seed: int) -> Tensor:
+    """`count` of `total` places at random, int64: neighbours in a data set are often alike."""
+    return torch.randperm(total, generator=torch.Generator().manual_seed(mix(seed, total)))[:count]
+
+
+def mix(seed: int, number: int) -> int:
+    """One well-spread 63-bit seed from two numbers (the finaliser of SplitMix64)."""
+    x = (seed * 0x9E3779B97F4A7C15 + number + 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+    return (x ^ (x >> 31)) >> 1

@@ -32,12 +32,12 @@ from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pairs import AnyPairs
+from visual_dynamics.data.pairs import AnyPairs, spread
+from visual_dynamics.data.sources import has_list
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
-from visual_dynamics.training.data import has_list, spread
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -20,11 +20,11 @@ import torch
 
 from visual_dynamics.api import load
 from visual_dynamics.data import reed as sprites
+from visual_dynamics.data.pairs import spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, Inputs, rows_asked, show_all
 from visual_dynamics.reporting.origin import origin
-from visual_dynamics.training.data import spread
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -28,13 +28,12 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pairs import AnyPairs
+from visual_dynamics.data.pairs import AnyPairs, spread
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.experiments import latents_figures
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.reporting.origin import origin
-from visual_dynamics.training.data import spread
 from visual_dynamics.weights import ACTIVE_NATS
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures
@@ -36,7 +37,6 @@ from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encode
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling import traversal
 from visual_dynamics.sampling.traversal import Usage, moved, path, stored_usage, traverse
-from visual_dynamics.training.data import spread
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -47,7 +47,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pairs import AnyPairs, IndexedPairs, Pairs
+from visual_dynamics.data.pairs import AnyPairs, IndexedPairs, Pairs, spread
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
@@ -60,7 +60,6 @@ from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import reconstruct
 from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds
-from visual_dynamics.training.data import spread
 
 if TYPE_CHECKING:
     from visual_dynamics.experiments import Tell

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model
-from visual_dynamics.data.pairs import IndexedPairs
+from visual_dynamics.data.pairs import IndexedPairs, spread
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shard_takes import Take, pair_takes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
@@ -27,7 +27,6 @@ from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.experiments.video_table import take_regions
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.training.data import spread
 from visual_dynamics.weights import StoredPosteriors, Weights
 
 KEPT = 0.5  # of the codes

@@ -15,17 +15,15 @@ from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.catalogue import shipped_models
-from visual_dynamics.data.pairs import AnyPairs, Pairs
+from visual_dynamics.data.pairs import AnyPairs, Pairs, spread
 from visual_dynamics.data.shards import ShardedPairs
+from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
-from visual_dynamics.model.presets import PRESETS
 from visual_dynamics.sampling.sampler import ModelSampler
 from visual_dynamics.study import store, study_file
 from visual_dynamics.study.clips import ClipMaker
 from visual_dynamics.study.plan import REAL, Design, Shown, clips_of, plan_sessions
-from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import GENERATED, held_out_pairs, spread, training_pairs
 
 OURS, FLOW, COPY = "ours", "flow", "copy"
 POOL = 2_048  # pairs among which the inputs are drawn: neighbours in a data set are often alike
@@ -98,9 +96,10 @@ def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callabl
     Data without a test set have no pairs that are known to be unknown to the model: then all are drawn from, and Flow
     knows those that are left.
     """
-    pool = held_out_pairs(_config(data, model, design.seed), design.all_inputs if data in GENERATED else POOL)
+    spec = _data_spec(data, model, design.seed)
+    pool = open_data(spec, "held-out", design.all_inputs if data in GENERATED else POOL)
     held_out = pool is not None
-    everything = _in_memory(training_pairs(_config(data, model, design.seed, POOL)) if pool is None else pool)
+    everything = _in_memory(open_data(spec, "train", POOL) if pool is None else pool)
     moving = (everything.frames != everything.next_frames).flatten(1).any(1).nonzero()[:, 0]
     if len(moving) < design.all_inputs:
         raise UserError(
@@ -113,23 +112,22 @@ def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callabl
     def known_to_flow() -> AnyPairs:
         if not held_out:
             return everything.subset(others)
-        found = training_pairs(_config(data, model, design.seed))
+        found = open_data(spec, "train")
         return found.in_memory() if isinstance(found, ShardedPairs) else found
 
     return everything.subset(chosen), known_to_flow, held_out
 
 
-def _config(data: str, model: Model, seed: int, pairs: int | None = None) -> TrainingConfig:
+def _data_spec(data: str, model: Model, seed: int) -> DataSpec:
     """The data as they would be trained on at the model's size, drawn as the model's own were."""
     network, known = model.predictor.network.config, model.weights.training.get("config", {})
-    preset = next(
-        (name for name, one in PRESETS.items() if (one.size, one.background) == (network.size, network.background)),
-        None,
-    )
-    if preset is None:
-        raise UserError(f"there is no preset of {network.size} pixels, at which the data could be read")
-    own = {name: known[name] for name in ("rendering", "sheets", "split") if isinstance(known, dict) and name in known}
-    return TrainingConfig(data=data, preset=preset, pairs=pairs, seed=seed, **own)
+    known = known if isinstance(known, dict) else {}
+    own = {
+        name: str(known[key])
+        for name, key in (("rendering", "rendering"), ("sheets", "sheets"), ("characters", "split"))
+        if known.get(key) is not None
+    }
+    return DataSpec(data, network.size, seed, background=network.background, **own)
 
 
 def _in_memory(pairs: AnyPairs | ShardedPairs) -> Pairs:

@@ -2,190 +2,61 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
-from pathlib import Path, PurePosixPath
-from typing import cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data import reed as sprites
-from visual_dynamics.data import shapes
-from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.folders import read_pairs
-from visual_dynamics.data.pairs import AnyPairs, Between, IndexedPairs, Pair, Pairs, mix_pairs, without_waiting
-from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
-from visual_dynamics.data.sheet_pairs import (
-    COMPOSED_LAYOUT,
-    holds_composed_characters,
-    read_sheets_at,
-    sheet_pairs,
-)
-from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.data.pairs import AnyPairs, Pair, mix, mix_pairs, spread, without_waiting
+from visual_dynamics.data.shards import ShardedPairs
+from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
 
 OWN_SHARE = 0.25  # of a mixture, at least: a run is about its own data
-SOME = 1_024  # frames that drawn figures may wear
-GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
+WORN_FRAMES = 1_024  # frames of a run's own data that drawn figures may wear
+
+
+def data_spec(config: TrainingConfig, size: int) -> DataSpec:
+    return DataSpec(
+        data=config.data,
+        size=size,
+        seed=config.seed,
+        rendering=config.rendering,
+        between=config.between,
+        characters=config.split,
+        sheets=config.sheets,
+        background=config.network.background,
+    )
 
 
 def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -> AnyPairs | ShardedPairs:
-    """What a run trains on, at the network's size, or larger where it is to be zoomed into; `device` may draw it.
-
-    Of a folder of pairs those that its train.txt lists; all of them where it has no lists. Prepared footage stays in
-    its files where it would not fit into memory.
-    """
-    if config.also:
-        if config.stream:
-            raise UserError("data that are streamed cannot be mixed with others")
-        alone = replace(config, also=None, also_pairs=None)
-        own = _loaded(training_pairs(alone, device))
-        other = replace(alone, data=config.also, pairs=config.also_pairs)
-        if config.also == "figures":  # they wear what the run's own pictures show
-            more: AnyPairs = _generated_pairs(other, _count(other), "train", config.stored_size, device, _some(own))
-        else:
-            more = _loaded(training_pairs(other, device))
-        return mix_pairs(own, more, OWN_SHARE)
-    data, size = Path(config.data), config.stored_size
-    if config.stream and not holds_footage(data):
-        raise UserError(f"{config.data} cannot be streamed, only what visual-dynamics prepare videos has made")
-    if config.data in GENERATED:
-        return _generated_pairs(config, _count(config), "train", size, device)
-    if not data.exists():
-        raise UserError(
-            f"no data {config.data!r}: give {' or '.join(map(repr, GENERATED))}, "
-            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites"
-        )
-    if holds_footage(data):
-        return _footage_pairs(config)
-    if sprites.holds_characters(data):
-        return _first(_sprite_pairs(config, sprite_split(config.split).train, size), config.pairs)
-    if layout := sheet_layout(config):
-        train, _ = split_sheets(read_sheets_at(data, layout))
-        return _first(sheet_pairs(train, _between(config), size, config.network.background), config.pairs)
-    listed = has_list(data, "train")
-    if not listed and has_list(data, "test"):
-        raise UserError(f"{data} has a test.txt but no train.txt, which would list the pairs to train on")
-    return read_pairs(data, split="train" if listed else None, size=size, limit=config.pairs)
+    """What a run trains on, at the size it is stored; with `also`, other data are mixed in. `device` may draw it."""
+    spec = data_spec(config, config.stored_size)
+    if config.also and config.stream:
+        raise UserError("data that are streamed cannot be mixed with others")
+    own = open_data(spec, "train", config.pairs, device, config.stream)
+    if not config.also:
+        return own
+    own = _loaded(own)
+    wear = None
+    if config.also == "figures":  # they wear what the run's own pictures show
+        wear = (255 * own.batch(spread(len(own), WORN_FRAMES, seed=0)).frame).round().to(torch.uint8)
+    more = open_data(replace(spec, data=config.also), "train", config.also_pairs, device, wear=wear)
+    return mix_pairs(own, _loaded(more), OWN_SHARE)
 
 
 def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
-    """Pairs to look at while training; None where a folder names no test pairs."""
-    data, size = Path(config.data), config.network.size
-    if config.data in GENERATED:
-        return _generated_pairs(config, count, "test", size)
-    if holds_footage(data):
-        footage = open_pairs(data, "held-out")
-        if footage is None:
-            return None
-        return Pairs(*footage.resized(size).read(spread(len(footage), count, config.seed)))
-    if sprites.holds_characters(data):
-        pairs = _sprite_pairs(config, sprite_split(config.split).test, size)
-        return pairs.subset(spread(len(pairs), count, config.seed))
-    if layout := sheet_layout(config):
-        _, test = split_sheets(read_sheets_at(data, layout))
-        if not test:
-            return None
-        pairs = sheet_pairs(test, _between(config), size, config.network.background)
-        return pairs.subset(spread(len(pairs), count, config.seed))
-    if not has_list(data, "test"):
-        return None
-    return read_pairs(data, split="test", size=size, limit=count)
-
-
-def _footage_pairs(config: TrainingConfig) -> IndexedPairs | ShardedPairs:
-    """Prepared footage, in memory if it takes up at most half of what is free, shared by the processes of a machine."""
-    pairs = open_pairs(Path(config.data), "train")
-    assert pairs is not None  # of this split there are always some
-    pairs = pairs.resized(config.stored_size)
-    if config.pairs is not None:
-        pairs = pairs.subset(torch.arange(min(config.pairs, len(pairs))))
-    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return pairs if config.stream or pairs.nbytes > free_memory() // (2 * beside) else pairs.in_memory()
-
-
-def _count(config: TrainingConfig) -> int:
-    """Pairs of a kind that is drawn."""
-    return config.pairs or shapes.TRAIN_PAIRS
-
-
-def _some(pairs: AnyPairs) -> Tensor:
-    """Frames of these pairs, uint8 (M, 3, S, S)."""
-    frames = pairs.batch(spread(len(pairs), SOME, seed=0)).frame
-    return (255 * frames).round().to(torch.uint8)
+    """Pairs to look at while training; None where the data have no held-out pairs."""
+    pairs = open_data(data_spec(config, config.network.size), "held-out", count)
+    return None if pairs is None else _loaded(pairs)
 
 
 def _loaded(pairs: AnyPairs | ShardedPairs) -> AnyPairs:
     return pairs.in_memory() if isinstance(pairs, ShardedPairs) else pairs
-
-
-def _first(pairs: IndexedPairs, count: int | None) -> IndexedPairs:
-    return pairs if count is None else pairs.subset(torch.arange(min(count, len(pairs))))
-
-
-def sprite_split(name: str) -> sprites.Split:
-    return sprites.paper_split() if name == "paper" else sprites.reed_split()
-
-
-def _sprite_pairs(config: TrainingConfig, numbers: NDArray[np.int64], size: int) -> IndexedPairs:
-    characters = sprites.read_characters(Path(config.data), numbers)
-    # A smaller network sees sprites made smaller, never cut.
-    return sprites.sprite_pairs(characters, _between(config), size=max(64, size)).resized(size)
-
-
-def sheet_layout(config: TrainingConfig) -> str | None:
-    """How the data are to be cut into frames; None where they are no sprite sheets."""
-    return config.sheets or (COMPOSED_LAYOUT if holds_composed_characters(Path(config.data)) else None)
-
-
-def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
-    """Of ten sheets and more, every twentieth is held out: by character, as neighbouring frames of one are alike."""
-    held_out = sheets[10::20] if len(sheets) > 10 else []
-    return [sheet for place, sheet in enumerate(sheets) if not held_out or place % 20 != 10], held_out
-
-
-def _between(config: TrainingConfig) -> Between:
-    return cast(Between, config.between)  # one of BETWEEN, as the configuration has checked
-
-
-def _generated_pairs(
-    config: TrainingConfig,
-    count: int,
-    split: shapes.Split,
-    size: int,
-    device: torch.device | str = "cpu",
-    pictures: Tensor | None = None,  # real ones, for figures
-) -> Pairs:
-    if config.data == "figures":
-        return figure_pairs(count, config.seed, split, size, device, pictures)
-    rendering = cast(shapes.Rendering, config.rendering)  # one of RENDERINGS, as the configuration has checked
-    return shapes.shapes_pairs(count, config.seed, split, rendering, size, textured=config.data == "shapes-texture")
-
-
-def spread(total: int, count: int, seed: int) -> Tensor:
-    """`count` of `total` places at random, int64: neighbours in a data set are often alike."""
-    return torch.randperm(total, generator=torch.Generator().manual_seed(mix(seed, total)))[:count]
-
-
-def has_list(path: Path, split: str) -> bool:
-    """Whether a folder or zip of pairs holds SPLIT.txt."""
-    if path.is_dir():
-        return (path / f"{split}.txt").is_file()
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [PurePosixPath(name) for name in archive.namelist() if not name.startswith("__MACOSX")]
-    except Exception:  # zipfile raises whatever a broken file makes it stumble over; the reader will tell
-        return False
-    return any(name.name == f"{split}.txt" for name in names)
 
 
 class ShuffledOrder:
@@ -313,11 +184,3 @@ def step_offsets(step: int, batch: int, shift: int, jitter: int, seed: int) -> t
     generator = torch.Generator().manual_seed(mix(seed, step) ^ 0x0FF5E7)
     alike = torch.randint(-shift, shift + 1, (1, batch, 2), generator=generator).expand(2, -1, -1)
     return alike, torch.randint(-jitter, jitter + 1, (2, batch, 2), generator=generator)
-
-
-def mix(seed: int, number: int) -> int:
-    """One well-spread 63-bit seed from two numbers (the finaliser of SplitMix64)."""
-    x = (seed * 0x9E3779B97F4A7C15 + number + 0x9E3779B97F4A7C15) % 2**64
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
-    return (x ^ (x >> 31)) >> 1

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pairs import AnyPairs, MixedPairs, Pair, without_waiting
+from visual_dynamics.data.pairs import AnyPairs, MixedPairs, Pair, spread, without_waiting
 from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
@@ -28,7 +28,6 @@ from visual_dynamics.training.data import (
     held_out_pairs,
     lit,
     recoloured,
-    spread,
     step_colours,
     step_lights,
     step_noise,

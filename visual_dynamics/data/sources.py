@@ -1,0 +1,180 @@
+"""The one place that recognises what a path holds, and opens it as pairs: for training, held-out data and studies."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal, cast, overload
+
+import torch
+from torch import Tensor
+
+from visual_dynamics.data import reed, shapes
+from visual_dynamics.data.figures import figure_pairs
+from visual_dynamics.data.folders import read_pairs
+from visual_dynamics.data.pairs import AnyPairs, Between, IndexedPairs, Pairs, spread
+from visual_dynamics.data.shard_files import holds_footage
+from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
+from visual_dynamics.data.sheet_pairs import COMPOSED_LAYOUT, holds_composed_characters, read_sheets_at, sheet_pairs
+from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.errors import UserError
+
+Kind = Literal["drawn", "footage", "characters", "sheets", "pairs"]
+DataSplit = Literal["train", "held-out"]
+GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
+HELD_OUT_PAIRS = 256  # at most, unless another number is asked for
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What pairs are made from, and how."""
+
+    data: str  # one of GENERATED, or a path
+    size: int  # side of the frames in pixels
+    seed: int = 0
+    rendering: str = "integer"  # of generated shapes
+    between: str = "neighbours"  # of sprites: which two frames make a pair (see `clip_moves`)
+    characters: str = "reed"  # of Reed's sprites: the split into train and test, "reed" or "paper"
+    sheets: str | None = None  # layout of sprite sheets: size of a cell ("64x64"), "aseprite" or "frames"
+    background: float = 1.0  # grey level behind transparent pixels, in [0, 1]
+
+
+def recognise(spec: DataSpec) -> Kind:
+    """What kind of data a spec names."""
+    path = Path(spec.data)
+    if spec.data in GENERATED:
+        return "drawn"
+    if not path.exists():
+        raise UserError(
+            f"no data {spec.data!r}: give {' or '.join(map(repr, GENERATED))}, "
+            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites"
+        )
+    if holds_footage(path):
+        return "footage"
+    if reed.holds_characters(path):
+        return "characters"
+    return "sheets" if sheet_layout(spec) else "pairs"
+
+
+@overload
+def open_data(
+    spec: DataSpec,
+    split: Literal["train"],
+    count: int | None = None,
+    device: torch.device | str = "cpu",
+    stream: bool = False,
+    wear: Tensor | None = None,
+) -> AnyPairs | ShardedPairs: ...
+@overload
+def open_data(
+    spec: DataSpec, split: Literal["held-out"], count: int | None = None
+) -> AnyPairs | ShardedPairs | None: ...
+def open_data(
+    spec: DataSpec,
+    split: DataSplit,
+    count: int | None = None,
+    device: torch.device | str = "cpu",
+    stream: bool = False,
+    wear: Tensor | None = None,
+) -> AnyPairs | ShardedPairs | None:
+    """The pairs of one split; None where the data have no held-out pairs.
+
+    count: the first n training pairs, or n held-out pairs picked at random. stream: leave prepared footage in its
+    files; otherwise it is read into memory if it fits. device: where figures are drawn; wear: frames they are
+    painted with, uint8 (M, 3, S, S).
+    """
+    kind = recognise(spec)
+    if stream and kind != "footage":
+        raise UserError(f"{spec.data} cannot be streamed, only what visual-dynamics prepare videos has made")
+    if kind == "drawn":
+        return _drawn(spec, split, count, device, wear)
+    if kind == "footage":
+        return _footage(spec, split, count, stream)
+    if kind == "pairs":
+        return _own_pairs(spec, split, count)
+    pairs = _characters(spec, split) if kind == "characters" else _sheets(spec, split)
+    if pairs is None:
+        return None
+    if split == "train":
+        return pairs if count is None else pairs.subset(torch.arange(min(count, len(pairs))))
+    return pairs.subset(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed))
+
+
+def sprite_split(name: str) -> reed.Split:
+    return reed.paper_split() if name == "paper" else reed.reed_split()
+
+
+def sheet_layout(spec: DataSpec) -> str | None:
+    """How sprite sheets are cut into frames; None where the data are no sprite sheets."""
+    return spec.sheets or (COMPOSED_LAYOUT if holds_composed_characters(Path(spec.data)) else None)
+
+
+def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
+    """Train and held-out sheets. Of more than ten, every twentieth is held out: whole characters, as frames of one
+    are alike."""
+    held_out = sheets[10::20] if len(sheets) > 10 else []
+    return [sheet for place, sheet in enumerate(sheets) if not held_out or place % 20 != 10], held_out
+
+
+def has_list(path: Path, split: str) -> bool:
+    """Whether a folder or zip of pairs holds SPLIT.txt."""
+    if path.is_dir():
+        return (path / f"{split}.txt").is_file()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [PurePosixPath(name) for name in archive.namelist() if not name.startswith("__MACOSX")]
+    except Exception:  # zipfile raises many kinds of error for a damaged file; the reader reports it
+        return False
+    return any(name.name == f"{split}.txt" for name in names)
+
+
+def _drawn(
+    spec: DataSpec, split: DataSplit, count: int | None, device: torch.device | str, wear: Tensor | None
+) -> Pairs:
+    stream: shapes.Split = "train" if split == "train" else "test"
+    count = count or (shapes.TRAIN_PAIRS if split == "train" else HELD_OUT_PAIRS)
+    if spec.data == "figures":
+        return figure_pairs(count, spec.seed, stream, spec.size, device, wear)
+    rendering, textured = cast(shapes.Rendering, spec.rendering), spec.data == "shapes-texture"
+    return shapes.shapes_pairs(count, spec.seed, stream, rendering, spec.size, textured=textured)
+
+
+def _footage(
+    spec: DataSpec, split: DataSplit, count: int | None, stream: bool
+) -> IndexedPairs | ShardedPairs | Pairs | None:
+    """In memory if it takes at most half of what is free, shared by the processes of a machine; or in its files."""
+    pairs = open_pairs(Path(spec.data), split)
+    if pairs is None:
+        return None
+    pairs = pairs.resized(spec.size)
+    if split == "held-out":
+        return Pairs(*pairs.read(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed)))
+    if count is not None:
+        pairs = pairs.subset(torch.arange(min(count, len(pairs))))
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return pairs if stream or pairs.nbytes > free_memory() // (2 * processes) else pairs.in_memory()
+
+
+def _characters(spec: DataSpec, split: DataSplit) -> IndexedPairs:
+    chosen = sprite_split(spec.characters)
+    characters = reed.read_characters(Path(spec.data), chosen.train if split == "train" else chosen.test)
+    # A smaller network sees sprites made smaller, never cut.
+    return reed.sprite_pairs(characters, cast(Between, spec.between), size=max(64, spec.size)).resized(spec.size)
+
+
+def _sheets(spec: DataSpec, split: DataSplit) -> IndexedPairs | None:
+    train, held_out = split_sheets(read_sheets_at(Path(spec.data), sheet_layout(spec) or ""))
+    sheets = train if split == "train" else held_out
+    return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
+
+
+def _own_pairs(spec: DataSpec, split: DataSplit, count: int | None) -> Pairs | None:
+    path = Path(spec.data)
+    train, test = has_list(path, "train"), has_list(path, "test")
+    if split == "held-out":
+        return read_pairs(path, "test", spec.size, count or HELD_OUT_PAIRS) if test else None
+    if test and not train:
+        raise UserError(f"{path} has a test.txt but no train.txt, which would list the pairs to train on")
+    return read_pairs(path, "train" if train else None, spec.size, count)
