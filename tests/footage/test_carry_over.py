@@ -25,13 +25,13 @@ class Halves:
 
     batch_size = 3
 
-    def set_image(self, frame: Tensor) -> None:
-        self.frame = frame
+    def encode_image(self, frame: Tensor) -> Tensor:
+        return frame
 
-    def decode_batches(self, codes: Tensor) -> Iterator[Tensor]:
+    def decode_batches(self, image: Tensor, codes: Tensor) -> Iterator[Tensor]:
         for part in codes.split(self.batch_size):
             change = part.repeat_interleave(SIDE // 2, dim=1)  # (b, SIDE)
-            yield self.frame + change[:, None, None, :].expand(-1, 3, SIDE, -1)
+            yield image + change[:, None, None, :].expand(-1, 3, SIDE, -1)
 
 
 def footage() -> tuple[IndexedPairs, list[Take]]:

@@ -21,14 +21,14 @@ VALUES = torch.linspace(-3, 3, 7)
 class BrightnessDecoder:
     """Stands for a predictor: dimension 1 lightens the left half, dimension 3 darkens the right; others do nothing."""
 
-    def rest(self, frame: Tensor) -> Tensor:
+    def rest(self, image: Tensor) -> Tensor:
         return torch.zeros(4)
 
-    def set_image(self, frame: Tensor) -> None:
-        self.frame = frame
+    def encode_image(self, frame: Tensor) -> Tensor:
+        return frame
 
-    def decode(self, z: Tensor) -> Tensor:
-        frames = self.frame.repeat(len(z), 1, 1, 1)
+    def decode(self, image: Tensor, z: Tensor) -> Tensor:
+        frames = image.repeat(len(z), 1, 1, 1)
         frames[..., :4] += 0.01 * z[:, 1, None, None, None]
         frames[..., 4:] -= 0.02 * z[:, 3, None, None, None]
         return frames
@@ -81,8 +81,8 @@ def test_a_real_predictor_decodes_each_code(tiny_network) -> None:
 def test_a_trained_network_knows_rest() -> None:
     frame = shapes.shapes_pairs(1, 0, "test", "smooth").batch(torch.tensor([0])).frame[0]
     predictor = load("shapes").predictor
-    predictor.set_image(frame)
-    rested, zero = predictor.decode(torch.stack([predictor.rest(frame), torch.zeros(8)]))
+    image = predictor.encode_image(frame)
+    rested, zero = predictor.decode(image, torch.stack([predictor.rest(image), torch.zeros(8)]))
     assert (rested - frame).abs().mean() < 1 / 255
     assert (zero - frame).abs().mean() > 4 * (rested - frame).abs().mean()  # a mean of all motions
-    assert not load("shapes-integer").predictor.rest(frame).any()  # it cannot read motion
+    assert not load("shapes-integer").predictor.rest(image).any()  # it cannot read motion

@@ -49,19 +49,19 @@ class Narrow:
         (before, known), (after, also) = self._arm(frame), self._arm(next_frame)
         return Posterior(torch.tensor([float(before), float(after), float(known and also)]), torch.zeros(3))
 
-    def set_image(self, frame: torch.Tensor) -> None:
-        self.frame = frame
+    def encode_image(self, frame: torch.Tensor) -> torch.Tensor:
+        return frame
 
-    def decode(self, z: torch.Tensor) -> torch.Tensor:
+    def decode(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         self.decoded += 1
-        return torch.stack([self._decode(code) for code in z])
+        return torch.stack([self._decode(image, code) for code in z])
 
-    def _decode(self, code: torch.Tensor) -> torch.Tensor:
-        result = self.frame.clone()
-        if not (code[2] and self._arm(self.frame)[1]):
+    def _decode(self, frame: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
+        result = frame.clone()
+        if not (code[2] and self._arm(frame)[1]):
             return result.roll(5, 1) * 0.5
         result[:, 22:32, 40:] = 0
-        result[:, 22:32, 40 : 40 + int(code[1])] = self.frame[:, 25, 30][:, None, None]
+        result[:, 22:32, 40 : 40 + int(code[1])] = frame[:, 25, 30][:, None, None]
         return result
 
 

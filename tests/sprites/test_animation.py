@@ -52,11 +52,11 @@ class Oracle:
         self.encoded.append(pair)
         return Posterior(torch.tensor(pair), torch.zeros(2))
 
-    def set_image(self, frame: torch.Tensor) -> None:
-        self.source = self._number(frame, self.truth)
+    def encode_image(self, frame: torch.Tensor) -> int:
+        return self._number(frame, self.truth)
 
-    def decode(self, z: torch.Tensor) -> torch.Tensor:
-        assert all(source == self.source for source, _ in z.tolist())
+    def decode(self, image: int, z: torch.Tensor) -> torch.Tensor:
+        assert all(source == image for source, _ in z.tolist())
         return torch.stack([self.truth[result] for _, result in z.tolist()])
 
 
@@ -69,8 +69,8 @@ class Guide(Oracle):
         assert after == (before + 1) % len(self.known)
         return posterior
 
-    def decode(self, z: torch.Tensor) -> torch.Tensor:
-        drafts = super().decode(z)
+    def decode(self, image: int, z: torch.Tensor) -> torch.Tensor:
+        drafts = super().decode(image, z)
         for draft in drafts:
             row, column = draft.sum(0).nonzero()[0]
             draft[:, row, column] = 0
@@ -92,11 +92,11 @@ class Drift:
     def encode(self, frame: torch.Tensor, next_frame: torch.Tensor) -> Posterior:
         return Posterior(torch.zeros(1), torch.zeros(1))
 
-    def set_image(self, frame: torch.Tensor) -> None:
-        self.frame = frame
+    def encode_image(self, frame: torch.Tensor) -> torch.Tensor:
+        return frame
 
-    def decode(self, z: torch.Tensor) -> torch.Tensor:
-        return (self.frame + self.step * (self.frame > 0)).clamp(0, 1).expand(len(z), -1, -1, -1)
+    def decode(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return (image + self.step * (image > 0)).clamp(0, 1).expand(len(z), -1, -1, -1)
 
 
 # --- in which order ---

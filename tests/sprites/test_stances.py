@@ -31,11 +31,11 @@ class Poses:
         self.encoded.append(level(before))
         return Posterior(torch.tensor([level(after) - level(before)]), torch.zeros(1))
 
-    def set_image(self, picture: Tensor) -> None:
-        self.start = level(picture)
+    def encode_image(self, picture: Tensor) -> Tensor:
+        return picture
 
-    def decode(self, z: Tensor) -> Tensor:
-        return torch.stack([frame(self.start + move) for move in z[:, 0].tolist()])
+    def decode(self, image: Tensor, z: Tensor) -> Tensor:
+        return torch.stack([frame(level(image) + move) for move in z[:, 0].tolist()])
 
 
 class Next(Poses):
@@ -45,9 +45,10 @@ class Next(Poses):
         super().__init__()
         self.true = true
 
-    def decode(self, z: Tensor) -> Tensor:
-        known = any(abs(self.start - number) < 1e-3 for number in self.true)
-        return torch.stack([frame(self.start + move if known else self.start + 40) for move in z[:, 0].tolist()])
+    def decode(self, image: Tensor, z: Tensor) -> Tensor:
+        start = level(image)
+        known = any(abs(start - number) < 1e-3 for number in self.true)
+        return torch.stack([frame(start + move if known else start + 40) for move in z[:, 0].tolist()])
 
 
 CLIP = [frame(number) for number in (5, 6, 7, 8, 9)]  # of the reference, which begins it in stance 5

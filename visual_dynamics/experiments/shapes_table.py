@@ -144,10 +144,7 @@ def samplers(
 
 
 def load_on(name: str | Path, device: torch.device) -> Model:
-    model = load(name, str(device))
-    if device.type == "cuda":
-        model.predictor.batch_size = 128
-    return model
+    return load(name, str(device))
 
 
 def posterior_sampler(model: Model) -> ModelSampler:

@@ -119,13 +119,11 @@ def time_futures(model: Model, plan: Plan, device: torch.device) -> dict[str, An
     predictor, network, size = model.predictor, model.predictor.network, model.size
     frame = (shapes.images(shapes.draw_scenes(1, 0, "test"), size=size)[0].float() / 255).to(device)
     z = model.source().draw(sample_seeds(0, plan.futures)).to(device)
-    predictor.batch_size = 128 if device.type == "cuda" else predictor.batch_size
     ours, theirs = Times(), Times()
     pictures: dict[str, list[Tensor]] = {"ours": [], "theirs": []}
 
     def sample() -> None:
-        predictor.set_image(frame)
-        pictures["ours"] = list(predictor.decode(z))
+        pictures["ours"] = list(predictor.decode(predictor.encode_image(frame), z))
 
     def pass_each(mine: Tensor) -> None:
         pictures["theirs"] += [full_pass(network, frame[None], one)[0] for one in mine.split(1)]

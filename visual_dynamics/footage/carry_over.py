@@ -64,14 +64,13 @@ def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progre
     return replace(model.weights, posteriors=kept, prior=None, training=training)
 
 
-@torch.inference_mode()
 def read_motions(predictor: Predictor, pairs: IndexedPairs | ShardedPairs, chosen: Tensor) -> Posterior:
     """q(z | v, I) of the chosen pairs, int64 (n,): mean and log-variance, (n, latent), on the CPU."""
     parts = []
     for part in chosen.split(BATCH):
         frame, next_frame = (frames.to(predictor.device).float() / 255 for frames in pairs.read(part))
-        parts.append(predictor.network.encode_motion(frame, next_frame - frame))
-    mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+        parts.append(predictor.encode(frame, next_frame))
+    mean, log_variance = (torch.cat(values) for values in zip(*parts, strict=True))
     return Posterior(mean, log_variance)
 
 
@@ -111,9 +110,8 @@ def images_of(own: Tensor, seed: int) -> list[int]:
 
 def moved(predictor: Predictor, frame: Tensor, codes: Tensor, where: Regions) -> Tensor:
     """Squared change of a pixel that each of n codes makes in a frame, in its moving region and elsewhere: (2, n)."""
-    predictor.set_image(frame)
     parts = []
-    for frames in predictor.decode_batches(codes):
+    for frames in predictor.decode_batches(predictor.encode_image(frame), codes):
         change = (frames.cpu() - frame).square().sum(1).double()  # (b, S, S)
         parts.append(
             torch.stack([change[:, part].sum(1) / part.sum().clamp_min(1) for part in (where.moving, ~where.moving)])

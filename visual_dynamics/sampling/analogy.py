@@ -7,8 +7,7 @@ from visual_dynamics.sampling.predictor import Predictor
 
 def apply_motion(predictor: Predictor, frame: Tensor, motion: Tensor) -> Tensor:
     """Move a frame (3, S, S) by a motion code (latent,): the next frame, (3, S, S)."""
-    predictor.set_image(frame)
-    return predictor.decode(motion[None])[0]
+    return predictor.decode(predictor.encode_image(frame), motion[None])[0]
 
 
 def reconstruct(predictor: Predictor, frame: Tensor, next_frame: Tensor) -> Tensor:

@@ -33,7 +33,6 @@ def extrapolation(
     now = frame.to(predictor.device, torch.float32)
     yield now
     for _ in range(steps):
-        predictor.set_image(now)
-        following = predictor.decode(motion[None])[0]
+        following = predictor.decode(predictor.encode_image(now), motion[None])[0]
         now = between(following).to(now) if between else following
         yield now

@@ -16,5 +16,4 @@ class ModelSampler:
 
     def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
         """One next frame for each seed: floats in [0, 1], (n, 3, S, S)."""
-        self.predictor.set_image(frame)
-        return self.predictor.decode(self.source.draw(seeds))
+        return self.predictor.decode(self.predictor.encode_image(frame), self.source.draw(seeds))

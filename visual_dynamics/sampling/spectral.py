@@ -57,26 +57,29 @@ class SpectralDecoder:
         self.last_bias = cast(Tensor, decoder.last.bias) / config.difference_scale
         matrices = (matrix.to(wide) for matrix in transforms(self.window, self.tile))
         self.to_rows, self.to_columns, self.from_columns, self.from_rows = matrices
-        self.spaces = Space(), Space()  # each result goes from one to the other
 
     @torch.inference_mode()
-    def decode(self, features: Features, kernels: tuple[Tensor, ...]) -> Tensor:
-        """What network.decode gives, (B, 3, S, S), for the segments of one image and B sets of kernels."""
+    def decode(self, features: Features, kernels: tuple[Tensor, ...], memory: Memory | None = None) -> Tensor:
+        """What network.decode gives, (B, 3, S, S), for the segments of one image and B sets of kernels.
+
+        `memory` is for calls that follow each other in one thread: they write to the same pages.
+        """
+        memory = memory or Memory()
         parts = [
             windows(cross_convolution(maps, kernel), pixels)
             for maps, kernel, pixels in zip(features, kernels, self.pixels, strict=True)
         ]  # four of (G * G * N, B, 32)
-        x = self.wide(parts).add_(self.shift).relu_()  # (P * P * N * B, O)
-        x = product(x, self.hidden, self.spaces[1]).add_(self.hidden_bias).relu_()
+        x = self.wide(parts, memory).add_(self.shift).relu_()  # (P * P * N * B, O)
+        x = product(x, self.hidden, memory.other).add_(self.hidden_bias).relu_()
         x = torch.addmm(self.last_bias, x, self.last)  # (P * P * N * B, 3)
         x = x.view(self.tile, self.tile, self.across, self.across, -1, 3)
         x = x.permute(4, 5, 2, 0, 3, 1)  # (B, 3, across, P, across, P)
         return x.flatten(4).flatten(2, 3)[:, :, : self.size, : self.size]
 
-    def wide(self, parts: list[Tensor]) -> Tensor:
+    def wide(self, parts: list[Tensor], memory: Memory) -> Tensor:
         """The 9x9 convolution of windows, to the pixels of their tiles: (P * P * N * B, O). Below, N is N * B."""
         window, half, tiles = self.window, self.window // 2 + 1, self.across**2 * parts[0].shape[1]
-        one, other = self.spaces
+        one, other = memory.one, memory.other
         x = torch.cat(parts, dim=2, out=one.shaped(*parts[0].shape[:2], self.weights.shape[1]))
         x = product(self.to_rows, x.view(window, -1), other)  # (H * 2, G * N * C)
         x = product(self.to_columns, x.view(half, 2 * window, -1), one)  # (H, G * 2, N * C)
@@ -99,6 +102,13 @@ class Space:
         if len(self.numbers) < count:
             self.numbers = torch.empty(count)
         return self.numbers[:count].view(shape)
+
+
+class Memory:
+    """Two spaces: each result on the way goes from one to the other."""
+
+    def __init__(self) -> None:
+        self.one, self.other = Space(), Space()
 
 
 def product(a: Tensor, b: Tensor, space: Space) -> Tensor:

@@ -67,9 +67,8 @@ def path(used: Usage, dimension: int, values: Tensor) -> Tensor:
 
 def traverse(predictor: Predictor, frame: Tensor, steps: Tensor) -> Tensor:
     """A frame (3, S, S) moved by each step (T, latent) of a path that leads through its rest: (T, 3, S, S)."""
-    rest = predictor.rest(frame)
-    predictor.set_image(frame)
-    return predictor.decode(rest + steps)
+    image = predictor.encode_image(frame)
+    return predictor.decode(image, predictor.rest(image) + steps)
 
 
 def moved(frames: Tensor) -> float:

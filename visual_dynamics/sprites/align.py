@@ -220,9 +220,9 @@ def _align_target(
         errors = []
         for example, pair, (there, back) in zip(examples, pairs, codes, strict=True):
             frame = _as_frames(example.target, place, size)
-            predictor.set_image(frame[0])
-            predictor.set_image(predictor.decode(there[None])[0])
-            errors.append(_error(predictor.decode(back[None]), frame) / max(_error(pair[:1], pair[1:]), 1e-6))
+            moved = predictor.decode(predictor.encode_image(frame[0]), there[None])[0]
+            returned = predictor.decode(predictor.encode_image(moved), back[None])
+            errors.append(_error(returned, frame) / max(_error(pair[:1], pair[1:]), 1e-6))
         return float(np.median(errors))
 
     return _search(beside, score(beside), seed, score, stays, BETTER_TARGET)
@@ -262,8 +262,7 @@ def _rebuilt(predictor: Predictor, examples: Sequence[_Example], place: Place) -
     for example in examples:
         before, *after = _as_frames(np.concatenate(example[:2]), place, predictor.size)
         codes = torch.stack([predictor.encode(before, frame).mean for frame in after])
-        predictor.set_image(before)
-        rebuilt.append(_error(predictor.decode(codes), torch.stack(after)))
+        rebuilt.append(_error(predictor.decode(predictor.encode_image(before), codes), torch.stack(after)))
         copied.append(max(_error(before, torch.stack(after)), 1e-6))
     return rebuilt, copied
 

@@ -138,15 +138,14 @@ def _guided(
     """
     pose = order[0]
     target = direct[pose]
-    predictor.set_image(target)
+    image = predictor.encode_image(target)
 
     def again(draft: Tensor) -> Tensor:
-        return predictor.decode(predictor.encode(target, draft).mean[None])[0].cpu()
+        return predictor.decode(image, predictor.encode(target, draft).mean[None])[0].cpu()
 
     def follow(before: int, after: int, frame: Tensor) -> tuple[Tensor, float]:
         code = guide.encode(clip[before], clip[after]).mean
-        guide.set_image(snapped(frame))
-        draft = snapped(guide.decode(code[None])[0])
+        draft = snapped(guide.decode(guide.encode_image(snapped(frame)), code[None])[0])
         made = again(draft)
         return made, float((snapped(made) - draft).square().sum())
 
@@ -226,8 +225,7 @@ def _as_frame(picture: Pixels) -> Tensor:
 def _carry_over(predictor: Predictor, before: Tensor, after: list[Tensor], frame: Tensor) -> Tensor:
     """The motions from one frame (3, S, S) to each of n others, seen on a further one: (n, 3, S, S)."""
     codes = [predictor.encode(before, each).mean for each in after]
-    predictor.set_image(frame)
-    return predictor.decode(torch.stack(codes))
+    return predictor.decode(predictor.encode_image(frame), torch.stack(codes))
 
 
 def _snapped(predicted: Tensor, target: Pixels, palette: Pixels) -> Tensor:

@@ -52,14 +52,14 @@ def find_stance(
 
     def made_from(stance: Tensor) -> dict[int, Tensor]:
         motions = [predictor.encode(stance, clip[frame]).mean for frame in frames]
-        predictor.set_image(target)
-        return dict(zip(frames, map(snapped, predictor.decode(torch.stack(motions)).cpu()), strict=True))
+        made = predictor.decode(predictor.encode_image(target), torch.stack(motions)).cpu()
+        return dict(zip(frames, map(snapped, made), strict=True))
 
     def miss(made: dict[int, Tensor]) -> float:
         distances = []
         for (before, after), code in zip(steps, codes, strict=True):
-            guide.set_image(made[before])
-            distances.append(distance(snapped(guide.decode(code[None])[0].cpu()), made[after]))
+            following = guide.decode(guide.encode_image(made[before]), code[None])[0].cpu()
+            distances.append(distance(snapped(following), made[after]))
         return fmean(distances)
 
     own = made_from(clip[pose])

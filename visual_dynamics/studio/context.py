@@ -146,23 +146,21 @@ def moved(seen: Seen, codes: Tensor, fast: bool = False) -> list[str]:
     """The image moved by each code (n, latent), as data URLs; sprites keep their alpha. `fast`: a single code."""
     if not fast:
         return [as_url(picture) for picture in moved_pictures(seen, codes)]
-    seen.model.predictor.set_image(seen.encoded)
     with _one_thread():
-        decoded = seen.model.predictor.preview(codes)
+        decoded = seen.model.predictor.preview(seen.encoded, codes)
     return [as_url(picture) for picture in _with_alpha(seen, decoded)]
 
 
 def moved_pictures(seen: Seen, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
     """The image moved by each code (n, latent): (H, W, 3 or 4); with `most_pixels` (in all) at the image's own size."""
     predictor = seen.model.predictor
-    predictor.set_image(seen.encoded)
     if most_pixels is None or seen.model.keeps_size(seen.pixels):
-        yield from _with_alpha(seen, predictor.decode(codes))
+        yield from _with_alpha(seen, predictor.decode(seen.encoded, codes))
         return
     check_pixels(len(codes), seen.pixels, most_pixels)
     large = FullSize(seen.model.picture(seen.pixels, full_size=True), seen.encoded.frame, seen.box)
     for code in codes.split(1):  # one by one, so that what nobody waits for any more ends soon
-        yield large.future(predictor.decode(code)[0])
+        yield large.future(predictor.decode(seen.encoded, code)[0])
 
 
 def check_pixels(count: int, pixels: Pixels, most: int) -> None:

@@ -240,10 +240,9 @@ def _dimensions(seen: Seen) -> Dimensions:
     chosen = used.active[:MAX_DIMENSIONS]
     if not chosen:
         raise UserError("no dimension of z carries motion in this model")
-    rest = model.predictor.rest(seen.encoded.frame)
+    rest = model.predictor.rest(seen.encoded)
     codes = rest + torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
-    model.predictor.set_image(seen.encoded)
-    frames = model.predictor.decode(codes).cpu()  # (2 * dimensions, 3, S, S)
+    frames = model.predictor.decode(seen.encoded, codes).cpu()  # (2 * dimensions, 3, S, S)
     urls = [as_url(picture) for picture in model.with_alpha(model.finish(frames, seen.box), seen.pixels)]
     found = []
     for place, dimension in enumerate(chosen):
