@@ -9,7 +9,7 @@ from PIL import Image
 
 from visual_dynamics.experiments import relations_table
 from visual_dynamics.experiments.relations_table import Options, angles, names_of, score, shuffled_couples, summary
-from visual_dynamics.relations.dependence import Couple
+from visual_dynamics.relations.dependence import Dependence
 from visual_dynamics.relations.graph import Relations
 
 DIAGONAL = 0.5**0.5
@@ -26,11 +26,11 @@ def bands(*rows: tuple[int, int]) -> torch.Tensor:
 VISIBLE = bands((0, 4), (4, 8), (8, 11)).float()  # circle, square, triangle: 48, 48, 36 pixels
 
 
-def couple(first: int, second: int, strength: float = 0.9, way: tuple[float, float] = (0.0, 1.0)) -> Couple:
-    return Couple(first, second, strength, 0.001, way, (DIAGONAL, -DIAGONAL), 0.9, 64)
+def couple(first: int, second: int, strength: float = 0.9, way: tuple[float, float] = (0.0, 1.0)) -> Dependence:
+    return Dependence(first, second, strength, 0.001, way, (DIAGONAL, -DIAGONAL), 0.9, 64)
 
 
-def graph(masks: torch.Tensor, *couples: Couple) -> Relations:
+def graph(masks: torch.Tensor, *couples: Dependence) -> Relations:
     return Relations(masks, torch.zeros(4, len(masks), 2), [], list(couples))
 
 

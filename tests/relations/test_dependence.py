@@ -32,11 +32,11 @@ def shapes_law(count: int, noise: float = 0.1) -> torch.Tensor:
 def test_the_law_of_shapes_is_found_and_nothing_else() -> None:
     strongest, *others = dependences(shapes_law(64))
     assert (strongest.first, strongest.second) == (0, 2) and strongest.samples == 64
-    assert strongest.strength > 0.97 and strongest.p == pytest.approx(3 / 1000)  # the least of 999, of three couples
+    assert strongest.strength > 0.97 and strongest.p == pytest.approx(3 / 1000)  # the least of 999, of three pairs
     assert strongest.first_direction == pytest.approx((0, 1), abs=0.05)
     assert strongest.second_direction == pytest.approx((0.5**0.5, -(0.5**0.5)), abs=0.05)
     assert strongest.correlation > 0.99
-    assert len(others) == 2 and all(couple.strength < 0.4 and couple.p > 0.05 for couple in others)
+    assert len(others) == 2 and all(pair.strength < 0.4 and pair.p > 0.05 for pair in others)
 
 
 def test_strength_is_that_of_the_definition() -> None:
@@ -85,16 +85,16 @@ def test_p_values_of_independent_motions_are_uniform() -> None:
 def test_what_was_not_measured_does_not_count() -> None:
     motions = shapes_law(64)
     motions[: 64 - FEWEST, 0] = torch.nan
-    kept = {(couple.first, couple.second): couple.samples for couple in dependences(motions)}
+    kept = {(pair.first, pair.second): pair.samples for pair in dependences(motions)}
     assert kept == {(0, 1): FEWEST, (0, 2): FEWEST, (1, 2): 64}
     motions[-1, 0] = torch.nan
-    assert [(couple.first, couple.second) for couple in dependences(motions)] == [(1, 2)]
+    assert [(pair.first, pair.second) for pair in dependences(motions)] == [(1, 2)]
 
 
-def test_what_stands_still_has_no_couple() -> None:
+def test_what_stands_still_has_no_pair() -> None:
     motions = shapes_law(32)
     motions[:, 2] = 0.01 * motions[:, 0]  # moves exactly with the circle, but by hundredths of a pixel
-    assert [(couple.first, couple.second) for couple in dependences(motions)] == [(0, 1)]
+    assert [(pair.first, pair.second) for pair in dependences(motions)] == [(0, 1)]
     assert dependences(torch.zeros(32, 0, 2)) == []
 
 

@@ -23,7 +23,7 @@ def test_circle_and_triangle_move_together_and_the_square_does_not() -> None:
     found = relations_of(frame, futures)
     graph = json.loads(json.dumps(found.graph()))
     assert len(graph["nodes"]) == len(found.masks) == 3 and len(graph["edges"]) == 1
-    assert found.edges == found.couples[:1] and len(found.couples) == 3
+    assert found.edges == found.pairs[:1] and len(found.pairs) == 3
     edge = graph["edges"][0]
     assert edge["strength"] > 0.95 >= STRENGTH and edge["p"] <= LEVEL
     ways = sorted([edge["first_direction"], edge["second_direction"]], key=lambda way: abs(way[0]))

@@ -81,7 +81,7 @@ def test_a_textured_thing_is_put_together_by_its_motion() -> None:
     frame, futures = drawn(moves)
     assert flat_regions(frame).max() == 4  # three stripes and a box
     found = motion_segments(frame, futures, REACH)
-    assert len(found) == 2 and found.masks.sum((1, 2)).tolist() == [81, 64]
+    assert len(found.masks) == 2 and found.masks.sum((1, 2)).tolist() == [81, 64]
     assert bool(found.masks[0, 6:15, 6:15].all()) and bool(found.masks[1, 16:24, 18:26].all())
     truth = torch.tensor(moves).float().view(-1, 2, 2)
     known = found.motions.isfinite().all(2)
@@ -113,7 +113,7 @@ def test_what_is_hidden_is_not_pulled_along() -> None:
 
     moves = torch.randint(-3, 4, (32, 3), generator=torch.Generator().manual_seed(2)).tolist()
     found = motion_segments(scene(0, 0, 0), torch.stack([scene(*move) for move in moves]), REACH)
-    assert len(found) == 2
+    assert len(found.masks) == 2
     red = int(found.masks[:, 12, 8].nonzero())
     known = found.motions[:, red].isfinite().all(1)
     assert known.float().mean() > 0.8
@@ -122,7 +122,7 @@ def test_what_is_hidden_is_not_pulled_along() -> None:
 
 def test_nothing_moves_in_a_still_picture() -> None:
     frame, futures = drawn([(0, 0, 0, 0)] * 4)
-    assert len(motion_segments(frame, futures, REACH)) == 0
+    assert len(motion_segments(frame, futures, REACH).masks) == 0
     blank = canvas()
     found = motion_segments(blank, blank.expand(5, -1, -1, -1), REACH)
     assert found.masks.shape == (0, 32, 32) and found.motions.shape == (5, 0, 2)

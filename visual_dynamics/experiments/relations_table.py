@@ -33,7 +33,7 @@ from visual_dynamics.api import load
 from visual_dynamics.data import shapes
 from visual_dynamics.experiments import relations_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.relations.dependence import PERMUTATIONS, Couple, dependences
+from visual_dynamics.relations.dependence import PERMUTATIONS, Dependence, dependences
 from visual_dynamics.relations.graph import (
     LEVEL,
     SAMPLES,
@@ -118,7 +118,7 @@ def true_futures(scenes: shapes.Scenes, number: int, seed: int, size: int) -> Te
     return shapes.images(many, moved=True, rendering="smooth", size=size).float() / 255
 
 
-def shuffled_couples(motions: Tensor, seed: int) -> list[Couple]:
+def shuffled_couples(motions: Tensor, seed: int) -> list[Dependence]:
     """What is found in motions (N, K, 2) when every segment has the futures in another order."""
     chance = torch.Generator().manual_seed(seed)
     columns = [motion[torch.randperm(len(motion), generator=chance)] for motion in motions.unbind(1)]
@@ -135,11 +135,11 @@ def names_of(masks: Tensor, visible: Tensor) -> list[str]:
     return names
 
 
-def score(found: Relations, edges: list[Couple], visible: Tensor) -> dict[str, Any]:
+def score(found: Relations, edges: list[Dependence], visible: Tensor) -> dict[str, Any]:
     """One image's graph against the true masks (3, H, W)."""
     names = names_of(found.masks, visible)
     strengths: dict[str, float] = {}
-    for couple in sorted(found.couples, key=lambda one: (one.first, one.second)):  # the largest segments first
+    for couple in sorted(found.pairs, key=lambda one: (one.first, one.second)):  # the largest segments first
         strengths.setdefault(between(names, couple), couple.strength)
     apart = [angles(names, edge) for edge in edges if between(names, edge) == TRUE_COUPLE]
     return {
@@ -151,12 +151,12 @@ def score(found: Relations, edges: list[Couple], visible: Tensor) -> dict[str, A
     }
 
 
-def between(names: list[str], couple: Couple) -> str:
+def between(names: list[str], couple: Dependence) -> str:
     """ "circle-triangle", say; a shape with itself where it is cut into two segments."""
     return "-".join(sorted((names[couple.first], names[couple.second])))
 
 
-def angles(names: list[str], edge: Couple) -> dict[str, float]:
+def angles(names: list[str], edge: Dependence) -> dict[str, float]:
     """Degrees between the found directions and the true ones; both may be reversed together."""
     ways = {names[edge.first]: edge.first_direction, names[edge.second]: edge.second_direction}
     cosines = {name: ways[name][0] * x + ways[name][1] * y for name, (x, y) in WAYS.items()}

@@ -1,10 +1,10 @@
-"""Whether two things that move depend on each other, how strongly, and which way: motions in, numbers out.
+"""Whether the motions of two things depend on each other, how strongly, and along which directions: motions in,
+numbers out.
 
-Strength is the distance correlation (Székely, Rizzo and Bakirov 2007; bias-corrected, 2013), which is nought for
-independent motions only, whatever the dependence is: 0 in the mean where there is none, 1 where the motion of one is
-that of the other, turned, mirrored or scaled. Motions are not whitened first, so the noise across the line on which a
-thing moves weighs no more than it is large. Its p-value comes from permutations of the samples, corrected for the
-number of couples that are looked at (Holm).
+Strength is the distance correlation (Székely, Rizzo and Bakirov 2007; bias-corrected, 2013). It is 0 on average for
+independent motions, and for those alone, whatever form a dependence has. It is 1 where one motion is the other one
+rotated, mirrored or scaled. Motions are not whitened first: noise across the main direction keeps its small weight.
+The p-value comes from permutations of the samples, corrected for the number of pairs (Holm).
 
 Letters: N samples, K things, P permutations, d = (dx, dy) in pixels, y down.
 """
@@ -19,24 +19,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 PERMUTATIONS = 999  # the least p-value is 1 / (PERMUTATIONS + 1)
-FEWEST = 16  # samples in which both were measured, for any couple
-SPREAD = 0.25  # pixels of deviation along its main direction: a thing that moves less stands still
+FEWEST = 16  # samples in which both motions of a pair are known
+SPREAD = 0.25  # pixels of standard deviation along the main direction: a thing that moves less stands still
 BLOCK = 100  # permutations at a time: 3 MB at 64 samples
 
 Array = NDArray[np.float64]
 
 
-class Couple(NamedTuple):
-    """What is known of the dependence of things `first` and `second`."""
+class Dependence(NamedTuple):
+    """How the motions of things `first` and `second` depend on each other."""
 
     first: int
     second: int
     strength: float  # distance correlation in [0, 1]
-    p: float  # of so strong a dependence by chance, corrected for the number of couples
-    first_direction: tuple[float, float]  # unit vectors: when the first moves along its own, so does the second
+    p: float  # probability of this strength by chance, corrected for the number of pairs
+    first_direction: tuple[float, float]  # unit vectors: when the first thing moves along its own, so does the second
     second_direction: tuple[float, float]
     correlation: float  # of the motions along these directions
-    samples: int  # in which both were measured
+    samples: int  # in which both motions are known
 
 
 class Spread(NamedTuple):
@@ -44,15 +44,15 @@ class Spread(NamedTuple):
 
     mean: tuple[float, float]
     direction: tuple[float, float]  # unit vector: the line along which it moves most
-    along: float  # deviation on that line, in pixels
+    along: float  # standard deviation on that line, in pixels
     across: float
 
 
-def dependences(motions: Tensor, seed: int = 0, permutations: int = PERMUTATIONS) -> list[Couple]:
-    """Every couple of things that move, from motions (N, K, 2); the strongest first.
+def dependences(motions: Tensor, seed: int = 0, permutations: int = PERMUTATIONS) -> list[Dependence]:
+    """Every pair of things that move, from motions (N, K, 2); the strongest first.
 
-    A sample counts for a couple where neither is NaN. Couples with fewer than FEWEST, and things that stand still, are
-    left out.
+    A sample counts for a pair where neither is NaN. Pairs with fewer than FEWEST, and things that stand still, are left
+    out.
     """
     table = motions.detach().cpu().double().numpy()
     found = []
@@ -63,10 +63,10 @@ def dependences(motions: Tensor, seed: int = 0, permutations: int = PERMUTATIONS
             continue
         chance = np.random.default_rng([seed, first, second])
         strength, p = distance_correlation(a, b, permutations, chance)
-        found.append(Couple(first, second, strength, p, *directions(a, b), len(a)))
-    corrected = holm([couple.p for couple in found])
-    found = [couple._replace(p=p) for couple, p in zip(found, corrected, strict=True)]
-    return sorted(found, key=lambda couple: -couple.strength)
+        found.append(Dependence(first, second, strength, p, *directions(a, b), len(a)))
+    corrected = holm([pair.p for pair in found])
+    found = [pair._replace(p=p) for pair, p in zip(found, corrected, strict=True)]
+    return sorted(found, key=lambda pair: -pair.strength)
 
 
 def spread(motions: Array) -> Spread:
@@ -75,19 +75,19 @@ def spread(motions: Array) -> Spread:
     values, vectors = np.linalg.eigh(covariance)
     across, along = np.sqrt(values.clip(0)).tolist()
     mean, (x, y) = motions.mean(0).tolist(), vectors[:, 1].tolist()
-    sign = _sense(x, y)
+    sign = _sign(x, y)
     return Spread((mean[0], mean[1]), (sign * x, sign * y), along, across)
 
 
-def _sense(x: float, y: float) -> float:
-    """1 or -1: a line has no sense, so by agreement the longer part of a direction points to the right or down."""
+def _sign(x: float, y: float) -> float:
+    """1 or -1: a line has two directions; by convention the longer component points to the right or down."""
     return -1.0 if (x if abs(x) >= abs(y) else y) < 0 else 1.0
 
 
 def directions(a: Array, b: Array) -> tuple[tuple[float, float], tuple[float, float], float]:
     """Unit vectors u, v along which motions (N, 2) have the greatest covariance, and their correlation there."""
     left, _, right = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))
-    sign = _sense(float(left[0, 0]), float(left[1, 0]))
+    sign = _sign(float(left[0, 0]), float(left[1, 0]))
     u, v = sign * left[:, 0], sign * right[0]
     along, beside = a @ u, b @ v
     flat = min(along.std(), beside.std()) < 1e-9
@@ -112,7 +112,7 @@ def distance_correlation(a: Array, b: Array, permutations: int, chance: np.rando
 
 
 def _centred(values: Array) -> Array:
-    """Distances of all samples (N, k) from each other, less their means, so that chance alone gives nought: (N, N)."""
+    """Distances between all samples (N, k), less their means, so that chance alone gives 0: (N, N)."""
     count = len(values)
     away = np.sqrt(((values[:, None] - values) ** 2).sum(2))
     rows = away.sum(0) / (count - 2)
@@ -122,7 +122,7 @@ def _centred(values: Array) -> Array:
 
 
 def holm(p: list[float]) -> list[float]:
-    """P-values corrected for how many they are, in the order given (Holm 1979)."""
+    """P-values corrected for their number, in the order given (Holm 1979)."""
     order = sorted(range(len(p)), key=lambda number: p[number])
     corrected, largest = [0.0] * len(p), 0.0
     for rank, number in enumerate(order):

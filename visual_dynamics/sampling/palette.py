@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
+from visual_dynamics.sampling.regions import connected
 
 OPAQUE = 128  # alpha from which a pixel counts as visible
 BRIGHT = 80.0  # distance from black in RGB, 0 to 441, beyond which a predicted pixel is no background
@@ -94,18 +95,23 @@ def opaque_pixels(frames: npt.NDArray[Any], examples: Pixels, smallest_island: i
 
 
 def _island_sizes(mask: Mask) -> npt.NDArray[np.intp]:
-    """(H, W) -> (H, W): for each true pixel how many its region has, connected also over corners; 0 for a false one."""
-    height, width = mask.shape
-    # Every true pixel takes the largest number among its region's pixels; 0 stands for false.
-    numbers = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
-    while True:
-        around = np.pad(numbers, 1)
-        windows = [around[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-        grown = np.where(mask, np.maximum.reduce(windows), 0)
-        grown = np.append(0, grown)[grown]  # a jump: what the pixel of that number has found meanwhile
-        if np.array_equal(grown, numbers):
-            return np.where(mask, np.bincount(numbers.ravel())[numbers], 0)
-        numbers = grown
+    """(H, W) -> (H, W): for each true pixel the number of pixels in its region; 0 for a false one.
+
+    Pixels that touch at a corner are connected, too.
+    """
+    number = np.arange(mask.size).reshape(mask.shape)
+    first, second = [], []
+    for one, other in (  # right, below, and the two diagonals
+        (np.s_[:, :-1], np.s_[:, 1:]),
+        (np.s_[:-1, :], np.s_[1:, :]),
+        (np.s_[:-1, :-1], np.s_[1:, 1:]),
+        (np.s_[:-1, 1:], np.s_[1:, :-1]),
+    ):
+        both = mask[one] & mask[other]
+        first.append(number[one][both])
+        second.append(number[other][both])
+    regions = connected(mask.size, np.concatenate(first), np.concatenate(second)).reshape(mask.shape)
+    return np.where(mask, np.bincount(regions.ravel())[regions], 0)
 
 
 class _Patches(NamedTuple):
