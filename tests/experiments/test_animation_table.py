@@ -127,7 +127,7 @@ def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Pat
     assert (tmp_path / "animation.md").read_text() == text
     assert Image.open(tmp_path / "animation.png").size[1] > 300
     assert [(strip["part"], strip["view"]) for strip in result["strips"]] == [(WITHIN, "down"), (ACROSS, "down")]
-    sheet = Image.open(tmp_path / "strips.png")
+    sheet = Image.open(tmp_path / "animation_strips.png")
     assert sheet.width > 6 * 60 * animation_figures.SCALE and sheet.height > 6 * 60 * animation_figures.SCALE
 
 

@@ -77,7 +77,9 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = EXPERIMENTS["futures"].draw(result, tmp_path)
     assert (tmp_path / "futures.md").read_text() == text and text.count("test scene") == 3 + 1
     assert "Flow a sample of flow transfer from 20 pairs" in text and result["weights"][:12] in text
-    figure, strips = (Image.open(tmp_path / name).convert("RGB") for name in ("futures.png", "extrapolation.png"))
+    figure, strips = (
+        Image.open(tmp_path / name).convert("RGB") for name in ("futures.png", "futures_extrapolation.png")
+    )
     assert figure.width > 11 * 192 and strips.width > 7 * 192 and figure.height == strips.height > 3 * 192
     still = np.array(Image.fromarray(pixels(result["rows"][0]["pictures"]["input"])).resize((192, 192), 0))
     assert np.array_equal(np.array(strips)[-600:, 8:200][:192], still)  # three rows of 192 + 8 pixels
@@ -130,7 +132,10 @@ def test_sprites_are_neighbouring_frames_of_test_characters(
     assert {animation for _, animation, _ in shown} == {"spellcast", "thrust", "walk"}
     assert made["protocol"]["flow"]["pairs"] == 157
     assert "Liberated Pixel Cup" in EXPERIMENTS["futures-sprites"].draw(made, tmp_path)
-    assert {path.name for path in tmp_path.glob("*.png")} == {"futures-sprites.png", "extrapolation-sprites.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == {
+        "futures-sprites.png",
+        "futures-sprites_extrapolation.png",
+    }
 
 
 def test_sprites_are_spread_over_all_clips() -> None:

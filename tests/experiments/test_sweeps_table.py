@@ -17,10 +17,10 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import latents_table, sweeps_runs, sweeps_table
+from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps_runs, sweeps_table
 from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
 from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
-from visual_dynamics.reporting.reproduction import run_experiment
+from visual_dynamics.reporting.base import run_experiment
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train
 
@@ -92,7 +92,7 @@ def test_numbers_by_hand(result: dict, runs: Path) -> None:
         moved = network.decode(network.encode_image(before[None]), kernels)[0]
         errors.append(float((moved - (after - before)).square().sum()))
     assert found["held_out_error"] == pytest.approx(np.mean(errors), rel=1e-3)
-    whole = latents_table.measure(model, "z32", pairs, CPU, lambda share: None)
+    whole = latents.measure(model, "z32", pairs, CPU, lambda share: None)
     assert found["components"] == whole["components"] and found["non_zero"] == whole["non_zero"]
     np.testing.assert_allclose(np.array(found["z_logvar"]["centre"]) / 100, whole["z_logvar"]["centre"], atol=0.0051)
 
@@ -146,7 +146,7 @@ def test_a_training_without_its_log_is_told(result: dict, runs: Path, tmp_path: 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file is a file; results need a folder"):
-        run_experiment("sweeps", {"runs": tmp_path / "file"}, tmp_path / "out", CPU)
+        run_experiment(EXPERIMENTS, "sweeps", {"runs": tmp_path / "file"}, tmp_path / "out", CPU)
 
 
 def test_days_on_a_cpu_are_not_begun() -> None:
@@ -220,7 +220,7 @@ def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(sweeps_runs, "BOTTLENECKS", (1.0, 16.0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    text = run_experiment("sweeps", {"small": True}, tmp_path / "out", CPU)
+    text = run_experiment(EXPERIMENTS, "sweeps", {"small": True}, tmp_path / "out", CPU)
     assert text.startswith("**Small setting") and not list((tmp_path / "temporary").iterdir())
     found = json.loads((tmp_path / "out" / "sweeps.json").read_bytes())
     assert found["small"] and list(found["runs"]) == ["z200", "z200-kl0.02"]

@@ -20,12 +20,11 @@ from visual_dynamics.data.shard_files import shard_bytes
 from visual_dynamics.data.shard_takes import pair_takes
 from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import video_figures, video_judge, video_table
+from visual_dynamics.experiments import EXPERIMENTS, video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
 from visual_dynamics.footage.clip_files import Settings
 from visual_dynamics.footage.prepare import prepare_videos
-from visual_dynamics.reporting.reproduce_all import run_all
-from visual_dynamics.reporting.reproduction import run_experiment
+from visual_dynamics.reporting.base import run_all, run_experiment
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train
 
@@ -205,7 +204,7 @@ def refused(make: Callable[[], object]) -> str:
 
 def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
     def told(**given: object) -> str:
-        return refused(lambda: run_experiment("video", given, tmp_path / "out", CPU))
+        return refused(lambda: run_experiment(EXPERIMENTS, "video", given, tmp_path / "out", CPU))
 
     assert "measured on prepared footage: give its folder with --footage" in told()
     assert "measured on prepared footage" in told(model=model)
@@ -230,16 +229,14 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
 
 
 def test_a_quick_look_does_without_footage(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from visual_dynamics.reporting import reproduce_all
-
-    monkeypatch.setattr(reproduce_all, "EXPERIMENTS", {"video": video_table})
+    only = {"video": EXPERIMENTS["video"]}
     monkeypatch.setattr(video_table, "PEOPLE", model)
     told: list[str] = []
-    assert run_all({"seed": 0, "small": True, "footage": None}, tmp_path, CPU, told.append)
+    assert run_all(only, {"seed": 0, "small": True, "footage": None}, tmp_path, CPU, told.append)
     assert told[1].startswith("    done")
     made = json.loads((tmp_path / "video.json").read_text())
     assert made["protocol"]["footage"] == "drawn people" and list(made["scenes"]) == ["drawn people"]
     assert made["protocol"]["takes"] == made["protocol"]["pairs"] == video_table.SMALL_PAIRS
     assert made["rows"][TRUTH]["explained"] == 1 and made["rows"][TRUTH]["still"] > 0.9
     with pytest.raises(UserError, match="no such folder"):
-        run_all({"footage": tmp_path / "nowhere"}, tmp_path, CPU, told.append)
+        run_all(only, {"footage": tmp_path / "nowhere"}, tmp_path, CPU, told.append)

@@ -9,8 +9,8 @@ import pytest
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.reporting.paper_items import ITEMS
-from visual_dynamics.reporting.report import SMALL, _beside, described, markdown, write_report
+from visual_dynamics.reporting.base import SMALL
+from visual_dynamics.reporting.report import ITEMS, described, markdown, relative_link, write_report
 
 ROOT = Path(__file__).parents[2]
 RESULTS, REPORT = ROOT / "docs" / "results", ROOT / "docs" / "results.md"
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_table_and_figure_is_listed(tmp_path: Path) -> None:
-    write_report(tmp_path, tmp_path / "report.md")
+    write_report(EXPERIMENTS, tmp_path, tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
     for number in range(1, 17):
         assert f"| Figure {number} |" in text or f"| Figure {number}, left |" in text
@@ -36,14 +36,14 @@ def test_every_table_and_figure_is_listed(tmp_path: Path) -> None:
 
 def test_every_experiment_says_what_it_is() -> None:
     for name, experiment in EXPERIMENTS.items():
-        known = described(experiment.__doc__ or "")
+        known = described(experiment.about)
         assert known["Command"].startswith(f"visual-dynamics reproduce {name}") and known["Cost"] and known["Paper"]
         assert any(text.startswith("Protocol: ") for text in known["text"])
 
 
 def test_the_checked_in_report_is_current() -> None:
     """If not: visual-dynamics report docs/results --out docs/results.md"""
-    made = markdown(RESULTS, lambda figure: _beside(RESULTS / figure.name, REPORT))
+    made = markdown(EXPERIMENTS, RESULTS, lambda figure: relative_link(RESULTS / figure.name, REPORT))
     assert made == REPORT.read_text()
     shown = set(re.findall(r"!\[\S+\]\(results/(\S+)\)", made))
     assert shown == {path.name for path in RESULTS.glob("*.png")}
@@ -52,7 +52,7 @@ def test_the_checked_in_report_is_current() -> None:
 
 def test_the_page_needs_nothing_else(folder: Path) -> None:
     result = json.loads((folder / "analogy.json").read_bytes())
-    write_report(folder, folder / "index.html")
+    write_report(EXPERIMENTS, folder, folder / "index.html")
     page = (folder / "index.html").read_text()
     assert "prefers-color-scheme: dark" in page and '<h2 id="analogy">' in page and 'href="#analogy"' in page
     assert not re.search(r'(src|href)="(?!#|data:)', page)
@@ -62,8 +62,8 @@ def test_the_page_needs_nothing_else(folder: Path) -> None:
 
 def test_a_page_holds_its_figures(tmp_path: Path) -> None:
     (tmp_path / "latents.json").write_bytes((RESULTS / "latents.json").read_bytes())
-    write_report(tmp_path, tmp_path / "index.html")
-    write_report(tmp_path, tmp_path / "report.md")
+    write_report(EXPERIMENTS, tmp_path, tmp_path / "index.html")
+    write_report(EXPERIMENTS, tmp_path, tmp_path / "report.md")
     assert '<img src="data:image/png;base64,' in (tmp_path / "index.html").read_text()
     assert "![latents]" not in (tmp_path / "report.md").read_text()  # there is no such file to link to
 
@@ -71,14 +71,14 @@ def test_a_page_holds_its_figures(tmp_path: Path) -> None:
 def test_small_results_are_marked(folder: Path) -> None:
     path = folder / "analogy.json"
     path.write_text(json.dumps(json.loads(path.read_bytes()) | {"small": True}))
-    write_report(folder, folder / "report.md")
+    write_report(EXPERIMENTS, folder, folder / "report.md")
     text = (folder / "report.md").read_text()
     assert text.count(SMALL) == 2 and "[analogy](#analogy), small setting" in text
 
 
-def test_what_is_no_result_is_told(folder: Path) -> None:
+def test_other_files_are_reported(folder: Path) -> None:
     for content in ("{", "[]", '{"experiment": "analogy"}'):
         (folder / "analogy.json").write_text(content)
         with pytest.raises(UserError, match=r"cannot read .*analogy.json: it is no result of `reproduce analogy`"):
-            write_report(folder, folder / "report.md")
+            write_report(EXPERIMENTS, folder, folder / "report.md")
     assert not (folder / "report.md").exists()

@@ -32,11 +32,12 @@ def reproduce(
 ) -> None:
     """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
     from visual_dynamics.experiments import EXPERIMENTS
-    from visual_dynamics.reporting.reproduction import run_experiment
+    from visual_dynamics.reporting.base import run_all, run_experiment
+    from visual_dynamics.reporting.report import PAGE, write_report
 
     if listed or not name:
         for known, experiment in EXPERIMENTS.items():
-            typer.echo(f"{known:13} {experiment.SUMMARY}")
+            typer.echo(f"{known:13} {experiment.summary}")
         return
     given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
     given |= {
@@ -50,14 +51,13 @@ def reproduce(
         "small": small or None,
     }
     if name == "all":
-        from visual_dynamics.reporting.reproduce_all import run_all
-
-        whole = run_all(given, out, find_device(device), typer.echo)
-        typer.echo(f"open {out / 'index.html'} in a browser")
+        whole = run_all(EXPERIMENTS, given, out, find_device(device), typer.echo)
+        write_report(EXPERIMENTS, out, out / PAGE)
+        typer.echo(f"open {out / PAGE} in a browser")
         if not whole:
             raise typer.Exit(1)
         return
-    typer.echo(run_experiment(name, given, out, find_device(device)))
+    typer.echo(run_experiment(EXPERIMENTS, name, given, out, find_device(device)))
 
 
 def report(
@@ -67,9 +67,10 @@ def report(
     ] = None,
 ) -> None:
     """Every table and figure of the paper beside the results of a folder, as a page."""
+    from visual_dynamics.experiments import EXPERIMENTS
     from visual_dynamics.reporting.report import PAGE, write_report
 
     page = out or folder / PAGE
     with busy("drawing"):
-        write_report(folder, page)
+        write_report(EXPERIMENTS, folder, page)
     typer.echo(f"open {page}")

@@ -1,18 +1,11 @@
-"""One file per table or figure of the paper.
+"""One file per table or figure of the paper: its protocol, what it measures, how it is drawn.
 
-An experiment is a module with a SUMMARY, its Options (a dataclass: what a reader may change), `compute` (options in, a
-JSON result out) and `draw` (tables and figures from that JSON alone). `Options.small` is a quick look, within a minute
-or two on two CPU cores. `headline`, if there is one, is the line of an overview; which table or figure of the paper an
-experiment makes: paper_items.py. What all results say of themselves: origin.py.
+An experiment is described in reporting/base.py. To add one, write its file and name it here, in the paper's order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Protocol
-
-import torch
+from types import ModuleType
 
 from visual_dynamics.experiments import (
     analogy_table,
@@ -21,7 +14,7 @@ from visual_dynamics.experiments import (
     full_size_table,
     futures_figure,
     futures_sprites,
-    latents_table,
+    latents,
     layers_table,
     realism_table,
     relations_table,
@@ -31,33 +24,40 @@ from visual_dynamics.experiments import (
     traversal_figure,
     video_table,
 )
-
-Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
-
-
-class Experiment(Protocol):
-    SUMMARY: str
-    Options: type
-
-    def compute(self, options: Any, device: torch.device, tell: Tell) -> dict[str, Any]: ...
-
-    def draw(self, result: dict[str, Any], folder: Path) -> str: ...
+from visual_dynamics.reporting.base import SIZE, Experiment, Measured
 
 
-EXPERIMENTS: dict[str, Experiment] = {
-    "toy": toy_world,  # type: ignore[dict-item]
-    "shapes": shapes_table,  # type: ignore[dict-item]
-    "futures": futures_figure,  # type: ignore[dict-item]
-    "futures-sprites": futures_sprites,  # type: ignore[dict-item]
-    "analogy": analogy_table,  # type: ignore[dict-item]
-    "animation": animation_table,  # type: ignore[dict-item]
-    "realism": realism_table,  # type: ignore[dict-item]
-    "latents": latents_table,  # type: ignore[dict-item]
-    "sweeps": sweeps_table,  # type: ignore[dict-item]
-    "traversal": traversal_figure,  # type: ignore[dict-item]
-    "layers": layers_table,  # type: ignore[dict-item]
-    "disocclusion": disocclusion_table,  # type: ignore[dict-item]
-    "relations": relations_table,  # type: ignore[dict-item]
-    "full-size": full_size_table,  # type: ignore[dict-item]
-    "video": video_table,  # type: ignore[dict-item]
+def of_module(name: str, module: ModuleType) -> Experiment:
+    """An experiment whose module does not name it yet."""
+    return Experiment(
+        name,
+        module.SUMMARY,
+        module.__doc__ or "",
+        module.Options,
+        lambda options, device, progress: Measured(module.compute(options, device, progress)),
+        module.draw,
+        getattr(module, "headline", None),
+        None if name in ("futures", "traversal", "video") else SIZE,
+    )
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        of_module("toy", toy_world),
+        of_module("shapes", shapes_table),
+        of_module("futures", futures_figure),
+        of_module("futures-sprites", futures_sprites),
+        of_module("analogy", analogy_table),
+        of_module("animation", animation_table),
+        of_module("realism", realism_table),
+        latents.EXPERIMENT,
+        of_module("sweeps", sweeps_table),
+        of_module("traversal", traversal_figure),
+        of_module("layers", layers_table),
+        of_module("disocclusion", disocclusion_table),
+        of_module("relations", relations_table),
+        of_module("full-size", full_size_table),
+        of_module("video", video_table),
+    )
 }

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline
+from visual_dynamics.reporting.base import Headline
 
 PARTS = ("all", "within one sex", "across")
 OURS, OWN = "ours", "ours, own motion"

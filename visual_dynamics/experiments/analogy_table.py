@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,10 +32,8 @@ from visual_dynamics.data.analogies import Analogies, draw_analogies
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import analogy_figures
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "squared error of visual analogies between sprites, by animation (table on Sprites)"
 ANIMATIONS = ("spellcast", "thrust", "walk", "slash", "shoot")

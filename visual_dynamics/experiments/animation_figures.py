@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline
+from visual_dynamics.reporting.base import Headline
 
 PARTS = {"within one sex": "-", "across": "--"}  # and how their lines are drawn
 COLOURS = {"direct": "tab:blue", "guided": "tab:orange"}
@@ -28,7 +28,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """Both figures into `folder`, strips where the result holds pictures; returns tables and notes as Markdown."""
     plot(result, folder / "animation.png")
     if result["strips"]:
-        write_atomically(folder / "strips.png", strips(result["strips"]))
+        write_atomically(folder / "animation_strips.png", strips(result["strips"]))
     parts = ["### Whole animations carried over to unseen characters: squared error of a frame", table(result, "error")]
     parts += ["### The worst frame number over frame 1", table(result, "growth")]
     parts += ["### % of frames in the right pose", table(result, "right pose"), notes(result)]

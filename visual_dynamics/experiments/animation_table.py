@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -34,13 +34,11 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import animation_figures
 from visual_dynamics.experiments.futures_figure import encoded
 from visual_dynamics.images import Pixels
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animation import animate
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 Row = Literal["copy", "direct", "guided"]
 

@@ -13,7 +13,8 @@ from PIL import Image, ImageDraw
 from visual_dynamics.experiments.futures_pictures import FRAME, PICTURE, Group, figure
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 COLUMNS = {
     "circle": "circles",

@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,13 +39,11 @@ from visual_dynamics.experiments.futures_pictures import Group, decoded, figure
 from visual_dynamics.files import write_atomically
 from visual_dynamics.images import Pixels
 from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-from visual_dynamics.reporting.paper_items import Headline
 from visual_dynamics.sampling.analogy import reconstruct
 from visual_dynamics.sampling.full_size import FullSize
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "futures as large as the picture: errors, sharpness and still pixels at 512 x 512"
 SIZE = 512

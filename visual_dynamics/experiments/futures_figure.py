@@ -20,7 +20,7 @@ import io
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -36,11 +36,9 @@ from visual_dynamics.data.pairs import AnyPairs, spread
 from visual_dynamics.data.sources import has_list
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.latents import sample_seeds
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "inputs, truths, reconstructions and sampled futures (figure of results on Shapes, or on given pairs)"
 ROWS, SMALL_ROWS, MAX_ROWS = 5, 2, 50

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline
+from visual_dynamics.reporting.base import Headline
 
 PICTURE = 192  # pixels a side of a picture in a figure, about: its pixels become squares of a whole number
 GAP, WIDE_GAP = 8, 28  # pixels between pictures, and between groups of them
@@ -33,7 +33,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """Both figures into `folder`; returns the notes as Markdown."""
     name = result["experiment"]
     write_atomically(folder / f"{name}.png", figure(futures(result["rows"])))
-    write_atomically(folder / f"{name.replace('futures', 'extrapolation')}.png", figure(extrapolations(result["rows"])))
+    write_atomically(folder / f"{name}_extrapolation.png", figure(extrapolations(result["rows"])))
     text = f"### Sampled futures\n\n{table(result['rows'])}\n\n{notes(result)}\n"
     write_atomically(folder / f"{name}.md", text.encode())
     return text

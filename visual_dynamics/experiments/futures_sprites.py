@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -24,10 +24,8 @@ from visual_dynamics.data.pairs import spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, Inputs, rows_asked, show_all
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "inputs, truths, reconstructions and sampled futures of sprites (figure of results on Sprites)"
 TWINS = "80 of the 100 have a twin with another weapon among the 500 training characters."

@@ -13,7 +13,8 @@ from PIL import Image
 from visual_dynamics.experiments.futures_pictures import PAPER, Group, figure
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 TILE, LARGE_TILE = 96, 160  # pixels a side of a map in the galleries, and of a picture beside the regions
 BAND = 16  # maps side by side in a gallery

@@ -29,7 +29,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,10 +41,8 @@ from visual_dynamics.evaluation import layer_overlap as overlap
 from visual_dynamics.experiments import layers_figures
 from visual_dynamics.experiments.layers_pictures import in_sight, pictures
 from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "what the segments respond to, and their overlap with the objects (figure of learned layers)"
 KINDS = ("visible", "whole")

@@ -7,7 +7,8 @@ from typing import Any
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 PEOPLE = "people, paper"
 COLOURS = {"Flow": "tab:orange", "ours": "tab:blue"}

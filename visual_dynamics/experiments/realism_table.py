@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,12 +39,10 @@ from visual_dynamics.data.pairs import IndexedPairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "how often a judge, a small network, takes sampled sprites for real ones (Flow and ours)"
 PAPER = {"Flow": {"32": 29.7, "64": 21.0}, "ours": {"32": 41.2, "64": 35.7}}  # % of people's answers, on 200 images

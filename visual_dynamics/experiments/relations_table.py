@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,10 +42,8 @@ from visual_dynamics.relations.graph import (
     find_relations,
     relations_of,
 )
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "which shapes move together, found without labels from sampled futures (a hope of the paper's conclusion)"
 IMAGES, SMALL_IMAGES = 200, 10

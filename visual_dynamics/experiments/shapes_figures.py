@@ -11,7 +11,8 @@ from torch import Tensor
 from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 TITLES = {
     "circles": "Circles",

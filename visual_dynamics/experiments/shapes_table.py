@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,13 +36,11 @@ from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion
 from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.experiments import shapes_figures
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import apply_motion
 from visual_dynamics.sampling.latents import Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.sampler import ModelSampler
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "KL divergence of the motion of circles, squares and triangles (table and plot on Shapes)"
 PAPER = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,13 +17,11 @@ from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.presets import PRESETS
 from visual_dynamics.objective import reconstruction_weight
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.loop import train
 from visual_dynamics.training.run import read_config
 from visual_dynamics.weights import load_weights
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 RENDERING: shapes.Rendering = "smooth"
 PRESETS_BY_SIZE, SMALL_PRESETS = (

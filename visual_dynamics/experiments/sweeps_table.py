@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ from visual_dynamics.data.pairs import AnyPairs, Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.experiments import latents_table, shapes_table, sweeps_figures
+from visual_dynamics.experiments import latents, shapes_table, sweeps_figures
 from visual_dynamics.experiments.sweeps_runs import (
     RENDERING,
     is_finished,
@@ -63,14 +63,12 @@ from visual_dynamics.experiments.sweeps_runs import (
 )
 from visual_dynamics.objective import squared_error
 from visual_dynamics.provenance import provenance
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.weights import ACTIVE_NATS
 
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
-
 SUMMARY = "four sizes of z and four weights of the KL term: sparsity, convergence and motion (two figures of z)"
-PAPER = {"components_by_size": latents_table.PAPER["components_by_size"]}
+PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
 FOLDER = "runs/sweeps"  # in the commands that are shown
 PAIRS, SMALL_PAIRS = 1_000, 100  # whose posteriors are measured
 HELD_OUT = 500  # of them, whose error is measured
@@ -176,7 +174,7 @@ def four_digits(value: float) -> float:
 
 def measure_latents(name: str, model: Model, pairs: AnyPairs, device: torch.device, tell: Tell) -> dict[str, Any]:
     """The statistics of the latents experiment, the long ones made short."""
-    found = latents_table.measure(model, name, pairs, device, lambda share: tell(f"z of {name}", share))
+    found = latents.measure(model, name, pairs, device, lambda share: tell(f"z of {name}", share))
     kept = ("model", "weights", "latent", "non_zero", "non_zero_by_threshold", "components", "active")
     return {key: found[key] for key in kept} | {
         "component_shares": [round(share, 4) for share in found["component_shares"][:SHOWN_SHARES]],
@@ -198,7 +196,7 @@ def reconstruction_error(model: Model, pairs: AnyPairs, device: torch.device) ->
     """
     errors, network = [], model.predictor.network
     random = torch.Generator().manual_seed(0)
-    for chosen in torch.arange(len(pairs)).split(latents_table.BATCH.get(device.type, latents_table.BATCH["cpu"])):
+    for chosen in torch.arange(len(pairs)).split(latents.BATCH.get(device.type, latents.BATCH["cpu"])):
         pair = Pair(*(frames.to(device) for frames in pairs.batch(chosen)))
         noise = torch.randn(len(chosen), network.config.latent, generator=random).to(device)
         predicted = network(pair.frame, pair.difference, noise).difference

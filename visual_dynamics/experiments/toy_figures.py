@@ -9,7 +9,8 @@ import numpy as np
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 MODELS = {
     "deterministic": "(b) deterministic prediction",

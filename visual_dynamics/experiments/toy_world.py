@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,9 +33,7 @@ from visual_dynamics.evaluation.motion_distribution import EPSILON, kl_divergenc
 from visual_dynamics.experiments import toy_figures
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.provenance import provenance
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
+from visual_dynamics.reporting.base import Progress as Tell
 
 SUMMARY = "the toy world of circles and squares: deterministic predictor, motion prior, conditional model"
 OBJECTS = ("circle", "square")

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,12 +34,10 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments import traversal_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encoded
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling import traversal
 from visual_dynamics.sampling.traversal import Usage, moved, path, stored_usage, traverse
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = "what the strongest dimensions of z move, each varied alone (figure of the meaning of z)"
 IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on

@@ -12,7 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 from visual_dynamics.experiments.futures_pictures import INK, PAPER, SMALL_TEXT, Group, figure
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline, listed
+from visual_dynamics.reporting.base import Headline
+from visual_dynamics.reporting.drawing import listed
 
 PICTURE = 128  # pixels a side of a picture, about: its pixels become squares of a whole number
 EVERY = 2  # value of a path is in the filmstrip

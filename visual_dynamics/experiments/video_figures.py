@@ -8,7 +8,7 @@ from typing import Any
 from visual_dynamics.experiments.futures_pictures import figure, futures
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.paper_items import Headline
+from visual_dynamics.reporting.base import Headline
 
 CODE, SAMPLED = "ours, true motion code", "ours, sampled"
 WANTED = {"explained": 0.60, "ratio": 5.0, "still": 0.95}  # at least, of ours

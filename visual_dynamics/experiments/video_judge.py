@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,9 +20,7 @@ from torch import Tensor
 from visual_dynamics.data.pairs import resize_frames
 from visual_dynamics.data.shard_takes import Take
 from visual_dynamics.evaluation import realism
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
+from visual_dynamics.reporting.base import Progress as Tell
 
 SIZE = 32  # pixels a side that judges see at most; frames of smaller models stay as they are
 JUDGES, SMALL_JUDGES = 2, 1  # for each half and method

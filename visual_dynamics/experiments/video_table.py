@@ -39,7 +39,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,13 +56,11 @@ from visual_dynamics.evaluation import video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums
 from visual_dynamics.experiments import video_figures, video_judge
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded, zoom_box
+from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
 from visual_dynamics.sampling.analogy import reconstruct
 from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds
-
-if TYPE_CHECKING:
-    from visual_dynamics.experiments import Tell
 
 SUMMARY = (
     "held-out scenes of real video: what is explained, what moves, what stays still (results on Exercise, PennAction)"

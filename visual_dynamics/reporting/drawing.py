@@ -1,0 +1,186 @@
+"""How results look: one sheet of pictures, one style of plots, one Markdown table, one line of provenance.
+
+Pictures are uint8 (H, W, 3).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from visual_dynamics.files import write_atomically
+from visual_dynamics.images import Pixels
+from visual_dynamics.provenance import short_commit
+
+PICTURE = 192  # pixels a side of a picture in a sheet, about: each of its own pixels becomes a square
+GAP, WIDE_GAP = 8, 28  # pixels between pictures, and between groups of them
+TEXT, SMALL_TEXT = 22, 18  # pixels
+HEAD = TEXT + SMALL_TEXT + 24  # height of the headings
+PAPER, INK, FRAME = (255, 255, 255), (32, 32, 32), (220, 0, 140)  # FRAME: around the part that is enlarged beside
+STYLE = {  # of every plot
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "savefig.dpi": 110,
+}
+WEIGHTS = {  # keys of digests in a result -> the words before them
+    "weights": "",
+    "autoencoder_weights": "AE ",
+    "integer_weights": "whole pixels ",
+    "guide_weights": "guide ",
+}
+
+Box = Sequence[int]  # left, top, side of a square in a picture
+
+
+def to_pixels(frame: Tensor) -> Pixels:
+    """float (3, H, W) in [0, 1] -> uint8 (H, W, 3); values outside are cut off"""
+    return (frame.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+
+
+# ------------------------------------------------------------------------------------------------ sheets of pictures
+
+
+class Group(NamedTuple):
+    """Columns of a sheet under one heading."""
+
+    heading: str
+    columns: Sequence[str]  # words over each column
+    rows: Sequence[Sequence[Pixels]]  # the pictures of each row, one for each column
+
+
+def sheet(groups: Sequence[Group], labels: Sequence[str] = ()) -> bytes:
+    """Groups side by side under their headings, with a label (of one or more lines) before each row: as PNG."""
+    font = ImageFont.load_default(SMALL_TEXT)
+    pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    left = GAP + int(max((pen.multiline_textbbox((0, 0), label, font)[2] + WIDE_GAP for label in labels), default=0))
+    heights = [max(len(p) for group in groups for p in group.rows[row]) for row in range(len(groups[0].rows))]
+    tops = np.cumsum([HEAD, *(height + GAP for height in heights)]).tolist()
+    widths = [[max(row[column].shape[1] for row in g.rows) for column in range(len(g.columns))] for g in groups]
+    whole = left + sum(width + GAP for group in widths for width in group) + (len(groups) - 1) * (WIDE_GAP - GAP)
+    picture = Image.new("RGB", (whole, tops[-1]), PAPER)
+    pen = ImageDraw.Draw(picture)
+    for label, top, height in zip(labels, tops, heights, strict=False):
+        pen.multiline_text((GAP, top + height / 2), label, INK, font, anchor="lm")
+    for group, sides in zip(groups, widths, strict=True):
+        middle = left + (sum(sides) + (len(sides) - 1) * GAP) / 2
+        pen.text((middle, GAP + TEXT / 2), group.heading, INK, ImageFont.load_default(TEXT), anchor="mm")
+        for column, (words, width) in enumerate(zip(group.columns, sides, strict=True)):
+            pen.text((left + width / 2, HEAD - GAP - SMALL_TEXT / 2), words, INK, font, anchor="mm")
+            for row, top in zip(group.rows, tops, strict=False):
+                picture.paste(Image.fromarray(row[column]), (left, top))
+            left += width + GAP
+        left += WIDE_GAP - GAP
+    return png(picture)
+
+
+def png(picture: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def enlarged(picture: Pixels, side: int = PICTURE) -> Pixels:
+    """About `side` pixels wide: each pixel becomes a square of whole pixels."""
+    scale = max(1, round(side / picture.shape[1]))
+    return picture.repeat(scale, axis=0).repeat(scale, axis=1)
+
+
+def framed(picture: Pixels, box: Box) -> Pixels:
+    """Enlarged, with a thin frame around a box of the picture."""
+    large = enlarged(picture)
+    left, top, side = (len(large) // len(picture) * length for length in box)
+    return _outlined(large, left, top, side)
+
+
+def zoomed(picture: Pixels, box: Box) -> Pixels:
+    """A box of the picture alone, as large as the enlarged picture, with the same frame."""
+    left, top, side = box
+    whole = len(enlarged(picture))
+    part = Image.fromarray(picture[top : top + side, left : left + side])
+    return _outlined(np.array(part.resize((whole, whole), Image.Resampling.NEAREST)), 0, 0, whole)
+
+
+def _outlined(picture: Pixels, left: int, top: int, side: int) -> Pixels:
+    image = Image.fromarray(picture)
+    ImageDraw.Draw(image).rectangle((left, top, left + side - 1, top + side - 1), outline=FRAME, width=2)
+    return np.array(image)
+
+
+# ------------------------------------------------------------------------------------------------------------ plots
+
+
+@contextmanager
+def plot(path: Path, width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> Iterator[Any]:
+    """Axes (rows, columns) to draw on, `width` x `height` inches in all; then saved as PNG.
+
+    `shared`: sharex, sharey and the like, of matplotlib's `subplots`.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure.subplots(rows, columns, squeeze=False, **shared)
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png")
+    write_atomically(path, stream.getvalue())
+
+
+# ------------------------------------------------------------------------------------------------- tables and words
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], bold: Collection[str] = (), numbers: bool = True) -> str:
+    """A Markdown table. `bold`: rows to stress, by their first cell; `numbers`: columns after the first align right."""
+    lines = [_line(head), "|---|" + ("---:|" if numbers else "---|") * (len(head) - 1)]
+    for row in rows:
+        lines.append(_line([f"**{cell}**" if cell else "" for cell in row] if row[0] in bold else row))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def number(value: float | None, digits: int, scale: float = 1) -> str:
+    """`none` for what could not be measured."""
+    return "none" if value is None else f"{scale * value:.{digits}f}"
+
+
+def listed(values: Iterable[float | None], digits: int) -> str:
+    """Numbers between slashes."""
+    return " / ".join(number(value, digits) for value in values)
+
+
+def provenance_facts(result: dict[str, Any]) -> dict[str, str]:
+    """Where a result comes from, in words."""
+    digests = [f"{words}{result[key][:12]}" for key, words in WEIGHTS.items() if result.get(key)]
+    several = [*result.get("sets", {}).values(), *result.get("runs", {}).values()]
+    if each := [found for found in several if "weights" in found]:  # a model of its own for each
+        digests = [f"{found['model']} {found['weights'][:12]}" for found in each]
+    facts = {
+        "seed": str(result.get("seed", "unknown")),
+        "commit": short_commit(str(result.get("commit", "unknown"))),
+        "weights (sha256)": ", ".join(digests) or "none",
+        "device": f"{result.get('device', 'unknown')}, torch {result.get('torch', 'unknown')}",
+    }
+    return facts | ({"time": f"{result['seconds']:,.0f} s"} if "seconds" in result else {})
+
+
+def footer(result: dict[str, Any]) -> str:
+    """The line of provenance under a result."""
+    words = "; ".join(f"{what} {found}" for what, found in provenance_facts(result).items())
+    return f"S{words[1:]}."  # begins with the seed
