@@ -1,6 +1,5 @@
-"""The disocclusion experiment in small: what counts as revealed, what is measured there, and figures from the JSON."""
+"""The disocclusion experiment in small: what counts as revealed, what is measured there, tables and the figure."""
 
-import base64
 import io
 import json
 from pathlib import Path
@@ -15,8 +14,17 @@ pytest.importorskip("cv2")
 from visual_dynamics.baselines.flow_transfer import warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes import Scenes
-from visual_dynamics.experiments import disocclusion_figures, disocclusion_table
-from visual_dynamics.experiments.disocclusion_table import Options, errors, revealed, true_flow, zoom_box
+from visual_dynamics.experiments import disocclusion
+from visual_dynamics.experiments.disocclusion import (
+    DisocclusionOptions,
+    errors,
+    near,
+    outlined,
+    revealed,
+    true_flow,
+    zoom_box,
+)
+from visual_dynamics.reporting.base import Measured
 
 CPU = torch.device("cpu")
 
@@ -73,7 +81,7 @@ def test_what_moves_out_of_hiding_is_revealed() -> None:
 
 
 def test_true_flow_is_right_but_for_what_was_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disocclusion_table, "HALF", 1e-4)  # the edges too
+    monkeypatch.setattr(disocclusion, "HALF", 1e-4)  # the edges too
     scenes = one_scene((64.0, 64.0), (70.0, 40.0), 7.0, -9.0)
     frame, truth = (shapes.images(scenes, moved, "smooth", 128, textured=True)[0] / 255 for moved in (False, True))
     seen = shapes.visible_masks(scenes, True, "smooth", 128)[0]
@@ -101,46 +109,51 @@ def test_it_zooms_to_the_region_within_the_frame() -> None:
 
 
 @pytest.fixture(scope="module")
-def result(tiny_weights_file: Path) -> dict:
+def measured(tiny_weights_file: Path) -> Measured:
     patch = pytest.MonkeyPatch()
-    patch.setattr(disocclusion_table, "FLOW_SCENES", 20)
-    made = disocclusion_table.compute(Options(str(tiny_weights_file), samples=20, seed=4), CPU, lambda *told: None)
+    patch.setattr(disocclusion, "FLOW_SCENES", 20)
+    options = DisocclusionOptions(samples=20, seed=4, model=str(tiny_weights_file))
+    made = disocclusion.compute(options, CPU, lambda step, share: None)
     patch.undo()
-    return json.loads(json.dumps(made))
+    return made
+
+
+@pytest.fixture(scope="module")
+def result(measured: Measured) -> dict:
+    return json.loads(json.dumps(measured.numbers))
 
 
 def test_every_row_is_measured(result: dict) -> None:
-    assert set(disocclusion_figures.ZOOMED) - {"truth"} < set(result["rows"])
+    assert set(disocclusion.ENLARGED) - {"truth"} < set(result["rows"])
     for row in result["rows"].values():
-        assert set(row) == set(disocclusion_figures.COLUMNS) == set(result["pixels"])
+        assert set(row) == set(disocclusion.REGIONS) == set(result["pixels"])
         for name, pixels in result["pixels"].items():
             assert (row[name]["mean"] is None) == (pixels == 0)
     rows = result["rows"]
     assert rows["true flow"]["frame"]["sum"] < rows["copy"]["frame"]["sum"]
     assert rows["true shapes without texture"]["objects"]["mean"] < rows["copy"]["objects"]["mean"]
     assert rows["ours"]["frame"] != rows["ours, code of another scene"]["frame"]
-    assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds", "protocol"))
 
 
-def test_shown_are_the_scenes_that_reveal_most(result: dict) -> None:
+def test_shown_are_the_scenes_that_reveal_most(measured: Measured, result: dict) -> None:
     shown = result["pictures"]
     assert len({one["scene"] for one in shown}) == len(shown) <= 6
-    scenes = shapes.draw_scenes(20, 4, "test")
-    areas = revealed(scenes, 16)["circle"].sum((1, 2))
+    areas = revealed(shapes.draw_scenes(20, 4, "test"), 16)["circle"].sum((1, 2))
     assert shown[0]["object"] == "circle" and shown[0]["pixels"] == areas.max() == areas[shown[0]["scene"]]
-    frame = np.array(Image.open(io.BytesIO(base64.b64decode(shown[0]["frames"]["truth"]))))
-    expected = shapes.images(scenes, True, "smooth", 16, textured=True)[shown[0]["scene"]]
-    assert np.array_equal(frame, expected.permute(1, 2, 0).numpy())
+    figure = Image.open(io.BytesIO(measured.pictures["disocclusion.png"]))
+    assert figure.width > 8 * 192 and figure.height > len(shown) * 192
 
 
-def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
-    text = disocclusion_table.draw(result, tmp_path)
-    assert (tmp_path / "disocclusion.md").read_text() == text
-    assert text.count("| true flow |") == 2 and result["weights"][:12] in text
-    picture = Image.open(tmp_path / "disocclusion.png")
-    assert picture.width > 8 * 192 and picture.height > len(result["pictures"]) * 192
+def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    text = disocclusion.draw(result, tmp_path)
+    assert text.count("| true flow |") == 2 and "| **ours** |" in text and not list(tmp_path.iterdir())
+    assert disocclusion.headline(result).ours == f"{result['rows']['ours']['objects']['mean']:.4f}"
 
 
 def test_the_outline_lies_on_the_border_of_the_region() -> None:
-    near = disocclusion_figures._near(box(slice(2, 4), slice(2, 4), 8).numpy())
-    assert np.array_equal(near, box(slice(1, 5), slice(1, 5), 8).numpy())
+    region = box(slice(2, 4), slice(2, 4), 8).numpy()
+    assert np.array_equal(near(region), box(slice(1, 5), slice(1, 5), 8).numpy())
+    made = outlined(np.full((8, 8, 3), 100, np.uint8), region, [0, 0, 8])  # 24 pixels for each
+    inside, outside = made[2 * 24 : 4 * 24, 2 * 24 : 4 * 24], made[2 * 24 - 1 : 4 * 24 + 1, 2 * 24 - 1]
+    assert (inside[0] == 255).all() and (inside[:, -1] == 255).all() and (inside[2:-2, 2:-2] == 100).all()
+    assert (outside == 0).all()
