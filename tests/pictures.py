@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from visual_dynamics.images import decode_image
+from visual_dynamics.images import WHITE, read_picture
 
 _RNG = np.random.default_rng(0)
 RGB = _RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8)
@@ -24,8 +24,8 @@ def saved(image: Image.Image | np.ndarray, form: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def read_bytes(data: bytes, **options: Any) -> np.ndarray:
-    return decode_image(io.BytesIO(data), "test.png", **options)
+def read_bytes(data: bytes, background: tuple[int, int, int] = WHITE) -> np.ndarray:
+    return read_picture(data, "test.png").over(background)
 
 
 def same(image: np.ndarray, expected: np.ndarray, tolerance: int = 0) -> None:

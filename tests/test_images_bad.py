@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import warnings
 import zlib
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from tests.pictures import NOISE, RGB, VALID, png, read_bytes, same, saved
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import read_image
+from visual_dynamics.images import decode, open_image, read_image
 
 
 def test_bad_files_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +119,36 @@ def test_threads_leave_the_warning_filters_alone() -> None:
     for thread in threads:
         thread.join()
     assert list(warnings.filters) == filters
+
+
+def _with_scans(count: int) -> bytes:
+    """A progressive JPEG of 16 million pixels and some 60 kB, its last scan repeated."""
+    whole = saved(Image.new("L", (4_000, 4_000), 128), "JPEG", progressive=True)
+    start = whole.rindex(b"\xff\xda")
+    return whole[:-2] + whole[start:-2] * count + b"\xff\xd9"
+
+
+def test_jpegs_of_many_scans_are_refused_at_once(tmp_path: Path) -> None:
+    many = _with_scans(900)
+    (tmp_path / "many.jpg").write_bytes(many)
+    started = time.perf_counter()
+    for source in (many, tmp_path / "many.jpg"):
+        with pytest.raises(UserError, match=r"^cannot read .*: it is a progressive JPEG of more than 100 scans$"):
+            read_image(source)
+    assert time.perf_counter() - started < 0.5
+    assert read_image(_with_scans(5)).shape == (4_000, 4_000, 3)
+    noted = saved(RGB, "JPEG", comment=b"\xff\xda" * 200)  # the bytes of a marker inside a comment are none
+    assert read_image(noted).shape == RGB.shape
+
+
+def test_nobody_waits_for_another_picture() -> None:
+    """Two threads decode at the same time: the first stays inside its picture until the second is done."""
+    with open_image(VALID["PNG"]) as image:
+        done: list[np.ndarray] = []
+        other = threading.Thread(target=lambda: done.append(read_bytes(VALID["JPEG"])), daemon=True)
+        other.start()
+        other.join(timeout=20)
+        assert done and decode(image).colours.shape == NOISE.shape
 
 
 def only_user_errors(data: bytes) -> None:

@@ -10,7 +10,7 @@ from visual_dynamics.images import (
     crop_from_square,
     fit_to_square,
     pad_to_square,
-    read_alpha,
+    read_picture,
     resized,
     shrink,
 )
@@ -58,10 +58,14 @@ def test_padding_changes_no_pixel(shape: tuple[int, int, int]) -> None:
     same(crop_from_square(square[None], box)[0], image)
 
 
-def test_alpha_of_pictures() -> None:
+def test_one_decoding_gives_colours_and_alpha() -> None:
     image = RNG.integers(0, 256, (9, 7, 4), dtype=np.uint8)
-    assert np.abs(read_alpha(image).astype(int) - image[..., 3]).max() <= 1
-    assert (read_alpha(image[..., :3]) == 255).all() and read_alpha(Image.fromarray(image[..., 0])).shape == (9, 7)
+    picture = read_picture(image)
+    assert picture.alpha is not None
+    same(picture.rgba, image)
+    same(picture.alpha, image[..., 3])
+    opaque = read_picture(image[..., :3])
+    assert opaque.alpha is None and (opaque.rgba[..., 3] == 255).all()
 
 
 def test_pictures_shrink_by_averages_and_never_grow() -> None:

@@ -33,8 +33,8 @@ from visual_dynamics.images import (
     crop_from_square,
     fit_to_square,
     pad_to_square,
-    read_alpha,
     read_image,
+    read_picture,
 )
 from visual_dynamics.sampling.analogy import apply_motion
 from visual_dynamics.sampling.extrapolation import extrapolate, extrapolation
@@ -249,10 +249,10 @@ class Model:
 
     def _sprite(self, image: ImageSource) -> Pixels | None:
         """A picture with alpha for a model of sprites, uint8 (1, H, W, 4); None for all others."""
-        pixels = read_image(image, self._background)
-        if not self._as_it_is(pixels):
+        picture = read_picture(image)
+        pixels, alpha = picture.over(self._background), picture.alpha
+        if alpha is None or not self._as_it_is(pixels):
             return None
-        alpha = read_alpha(image)
         hard = (alpha >= OPAQUE).any() and (alpha < OPAQUE).any()
         return np.concatenate([pixels, alpha[..., None]], axis=-1)[None] if hard else None
 

@@ -1,13 +1,15 @@
-"""A picture of any kind becomes 8-bit RGB: one reader for files, Pillow images and arrays, with limits.
+"""The one decoder of pictures: files, bytes, Pillow images and arrays become upright 8-bit pixels, within limits.
 
 Letters in shape comments: H, W height and width in pixels; h, w the same after resizing; n frames.
 """
 
+import io
+import mmap
 import os
+import re
 import stat
-import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -18,7 +20,7 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from visual_dynamics.errors import UserError
 
-ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | npt.NDArray[Any]
+ImageSource: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Color: TypeAlias = tuple[int, int, int]  # red, green, blue, 0 to 255
 
@@ -26,13 +28,19 @@ MIN_SIDE = 2
 MAX_SIDE = 16_384
 MAX_PIXELS = 64_000_000
 MAX_FILE_BYTES = 2**30  # some decoders read the whole file into memory first
+MAX_SCANS = 100  # of a progressive JPEG: each goes over all pixels; cameras and editors write about 10
 WHITE: Color = (255, 255, 255)
-BLACK: Color = (0, 0, 0)
 
-# A fixed list: other Pillow readers start programs (EPS) or take almost any bytes for a picture (TGA).
-FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
-FORMATS_TOLD = "PNG, JPEG, WebP, GIF, BMP, TIFF, PPM, AVIF or JPEG 2000"
-_warnings_lock = threading.Lock()  # warnings.catch_warnings changes state that all threads share
+# A fixed list: other Pillow readers start programs (EPS) or accept almost any bytes (TGA).
+FORMATS = {
+    "PNG": "PNG", "JPEG": "JPEG", "MPO": "JPEG", "WEBP": "WebP", "GIF": "GIF", "BMP": "BMP", "TIFF": "TIFF",
+    "PPM": "PPM", "AVIF": "AVIF", "JPEG2000": "JPEG 2000",
+}  # fmt: skip  # Pillow's name -> the usual name
+LIMITS_TOLD = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
+
+# Pillow warns of large and damaged pictures; errors are raised here. Set once: `catch_warnings` around a decoding would
+# change what all threads share, and need a lock.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 class Box(NamedTuple):
@@ -44,36 +52,88 @@ class Box(NamedTuple):
     width: int
 
 
-def read_image(source: ImageSource, background: Color = WHITE) -> Pixels:
-    """Any picture as new uint8 RGB (H, W, 3): upright, transparency laid over `background`, an animation's first frame.
+class Picture(NamedTuple):
+    """A decoded picture, upright."""
 
-    A Pillow image is taken at the frame it stands at. Whatever is wrong is told by one line of UserError.
+    colours: Pixels  # (H, W, 3), not laid over anything
+    alpha: Pixels | None  # (H, W); None where the picture has no transparency
+
+    def over(self, background: Color) -> Pixels:
+        """(H, W, 3): transparency laid over a background."""
+        if self.alpha is None:
+            return self.colours
+        canvas = Image.fromarray(np.full(self.colours.shape, background, np.uint8))
+        canvas.paste(Image.fromarray(self.colours), mask=Image.fromarray(self.alpha))
+        return np.array(canvas)
+
+    @property
+    def rgba(self) -> Pixels:
+        """(H, W, 4): colours are not multiplied by alpha."""
+        alpha = np.full(self.colours.shape[:2], 255, np.uint8) if self.alpha is None else self.alpha
+        return np.concatenate([self.colours, alpha[..., None]], axis=-1)
+
+
+def read_picture(
+    source: ImageSource, name: str | None = None, formats: Sequence[str] = tuple(FORMATS), max_pixels: int = MAX_PIXELS
+) -> Picture:
+    """Any picture, the first frame of an animation; a Pillow image at the frame it stands at.
+
+    Raises UserError with one line, in which `name` stands for bytes.
     """
     if isinstance(source, np.ndarray):
-        return _from_array(source, background)
+        with _one_line_errors(name or "the array"):
+            return _large_enough(_from_array(source))
     if isinstance(source, Image.Image):
-        with one_line_errors("the picture"):
-            return _to_rgb(source, background)
-    if not isinstance(source, str | os.PathLike):
-        raise UserError(f"cannot read a {type(source).__name__}: give a path, a Pillow image or a uint8 array")
-    path = Path(source)
-    with _open_file(path) as stream:
-        return decode_image(stream, _printable(path), background)
+        with _one_line_errors(name or "the picture"):
+            return _large_enough(decode(source, max_pixels))
+    with open_image(source, name, formats, max_pixels) as image:
+        return _large_enough(decode(image, max_pixels))
 
 
-def decode_image(stream: BinaryIO, name: str, background: Color = WHITE) -> Pixels:
-    """`read_image` for bytes that are not in a file of their own (an upload); `name` stands in the error message."""
-    with one_line_errors(name):
+def read_image(source: ImageSource, background: Color = WHITE) -> Pixels:
+    """Any picture as new uint8 RGB (H, W, 3), transparency laid over `background`."""
+    return read_picture(source).over(background)
+
+
+@contextmanager
+def open_image(
+    source: str | os.PathLike[str] | bytes,
+    name: str | None = None,
+    formats: Sequence[str] = tuple(FORMATS),
+    max_pixels: int = MAX_PIXELS,
+) -> Iterator[Image.Image]:
+    """A file or its bytes, of which only the header is read. Errors inside the `with` become a one-line UserError."""
+    if isinstance(source, bytes):
+        name = name or "the picture"
+    elif isinstance(source, str | os.PathLike):
+        name = name or str(Path(source))
+        name = name if name.isprintable() else ascii(name)
+    else:
+        raise UserError(f"cannot read a {type(source).__name__}: give a path, bytes, a Pillow image or a uint8 array")
+    with _one_line_errors(name, formats), _open_stream(source) as stream:
+        _check_scans(stream)
         Image.init()
-        formats = [name for name in FORMATS if name in Image.OPEN]  # a Pillow build may lack some
-        with Image.open(stream, formats=formats) as image:  # reads the header only
-            return _to_rgb(image, background)
+        known = [form for form in formats if form in Image.OPEN]  # a Pillow build may lack some
+        with Image.open(stream, formats=known) as image:
+            _check_size(image.width, image.height, max_pixels)
+            yield image
 
 
-def read_alpha(source: ImageSource) -> Pixels:
-    """How much of each pixel of a picture is there, 0 to 255, (H, W): all that a white background does not add."""
-    light, dark = (read_image(source, background) for background in (WHITE, BLACK))
-    return np.uint8(255) - (light - dark).max(axis=-1)
+def decode(image: Image.Image, max_pixels: int = MAX_PIXELS) -> Picture:
+    """The pixels of a Pillow image at the frame it stands at."""
+    _check_size(image.width, image.height, max_pixels)  # before any pixel is decoded
+    image.load()
+    _check_size(image.width, image.height, max_pixels)  # a GIF may grow when it is decoded
+    sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
+    image = _upright(image)
+    if image.mode.startswith("I") or image.mode == "F":
+        return _from_numbers(image, sixteen_bits)
+    if image.has_transparency_data:
+        layers = np.array(image if image.mode == "RGBA" else image.convert("RGBA"))
+        return Picture(np.ascontiguousarray(layers[..., :3]), np.ascontiguousarray(layers[..., 3]))
+    if image.mode == "LAB":
+        raise UserError("its colours are in mode LAB, which is not supported")
+    return Picture(np.array(image if image.mode == "RGB" else image.convert("RGB")), None)
 
 
 def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
@@ -142,47 +202,28 @@ def _sum_rows(image: npt.NDArray[Any], count: int) -> npt.NDArray[np.float64]:
     return sums
 
 
-def _from_array(array: npt.NDArray[Any], background: Color) -> Pixels:
+def _from_array(array: npt.NDArray[Any]) -> Picture:
     channels = array.shape[2] if array.ndim == 3 else 1
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in (1, 3, 4):
         expected = "uint8 of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
-        raise UserError(f"cannot read the array: it is {array.dtype} of shape {array.shape}, not {expected}")
-    with one_line_errors("the array"):
-        _check_size(array.shape[1], array.shape[0])
-        image = Image.fromarray(array[..., 0] if array.ndim == 3 and channels == 1 else array)
-        return _to_rgb(image, background)
+        raise UserError(f"it is {array.dtype} of shape {array.shape}, not {expected}")
+    _check_size(array.shape[1], array.shape[0])
+    return decode(Image.fromarray(array[..., 0] if array.ndim == 3 and channels == 1 else array))
 
 
-def _to_rgb(image: Image.Image, background: Color) -> Pixels:
-    _check_size(image.width, image.height)  # before any pixel is decoded
-    image.load()
-    _check_size(image.width, image.height)
-    sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
-    image = upright(image)
-    if image.mode.startswith("I") or image.mode == "F":
-        return _from_numbers(image, background, sixteen_bits)
-    if image.has_transparency_data:
-        layers = image if image.mode == "RGBA" else image.convert("RGBA")
-        image = Image.new("RGB", image.size, background)
-        image.paste(layers, mask=layers.getchannel("A"))
-    elif image.mode == "LAB":
-        raise UserError("its colours are in mode LAB, which is not supported")
-    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """The picture turned as its EXIF orientation asks; itself, not a copy, where there is nothing to turn."""
+def _upright(image: Image.Image) -> Image.Image:
+    """The picture turned as its EXIF orientation says; itself, not a copy, where there is nothing to turn."""
     try:
         turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
         return ImageOps.exif_transpose(image) if turned else image
-    except Exception:  # damaged EXIF notes spoil no pixels: take the picture as it lies
+    except Exception:  # damaged EXIF data damage no pixels: take the picture as it lies
         return image
 
 
-def _from_numbers(image: Image.Image, background: Color, sixteen_bits: bool) -> Pixels:
+def _from_numbers(image: Image.Image, sixteen_bits: bool) -> Picture:
     """16-bit, 32-bit and float grey (H, W) -> (H, W, 3); Pillow's own conversion would clip at 255.
 
-    32-bit and float pictures do not say which value is white: it is the least of 255, 65,535 and 2^31 - 1 (32-bit),
+    32-bit and float pictures do not say which value is white. It is the least of 255, 65,535 and 2^31 - 1 (32-bit),
     or of 1, 255 and 65,535 (float), that no pixel exceeds. A float below 0 is black.
     """
     values = np.asarray(image)
@@ -195,35 +236,63 @@ def _from_numbers(image: Image.Image, background: Color, sixteen_bits: bool) -> 
     grey = np.empty(values.shape, np.uint8)
     for row, line in enumerate(values):  # row by row: floats of the whole picture would take 8 times its memory
         grey[row] = np.floor(np.maximum(line.astype(np.float64), 0) * (255 / white) + 0.5)
-    rgb = np.repeat(grey[..., None], 3, axis=2)
-    transparent = image.info.get("transparency")  # a 16-bit PNG may name one value as see-through
-    if isinstance(transparent, int):
-        rgb[values == transparent] = background
-    return rgb
+    transparent = image.info.get("transparency")  # a 16-bit PNG may name one value as transparent
+    alpha = np.where(values == transparent, np.uint8(0), np.uint8(255)) if isinstance(transparent, int) else None
+    return Picture(np.repeat(grey[..., None], 3, axis=2), alpha)
 
 
-def _check_size(width: int, height: int) -> None:
+def _large_enough(picture: Picture) -> Picture:
+    height, width = picture.colours.shape[:2]
     if min(width, height) < MIN_SIDE:
         raise UserError(f"{width} x {height} pixels is too small (at least {MIN_SIDE} a side)")
-    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-        raise UserError(f"{width} x {height} pixels is too large ({_limits()})")
+    return picture
 
 
-def _limits() -> str:
-    return f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
+def _check_size(width: int, height: int, max_pixels: int = MAX_PIXELS) -> None:
+    if max(width, height) > MAX_SIDE or width * height > max_pixels:
+        limits = f"at most {MAX_SIDE:,} a side and {max_pixels // 10**6} million in all"
+        raise UserError(f"{width} x {height} pixels is too large ({limits})")
 
 
-def _open_file(path: Path) -> BinaryIO:
+_MARKER = re.compile(rb"\xff+([^\x00\xff])")  # in compressed data a 0 follows each 255
+_END, _SCAN = 0xD9, 0xDA
+_WITHOUT_LENGTH = (0x01, *range(0xD0, 0xD9))  # restarts and the start of a picture
+
+
+def _check_scans(stream: BinaryIO) -> None:
+    """Refuse a JPEG that would be decoded hundreds of times over: some 300 kB can take a minute."""
+    start = stream.read(2)
+    stream.seek(0)
+    if start != b"\xff\xd8":
+        return
+    if isinstance(stream, io.BytesIO):
+        data: bytes | mmap.mmap = stream.getvalue()  # shared, not copied
+    else:
+        data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    scans = place = 0
+    while (found := _MARKER.search(data, place)) and found[1][0] != _END:
+        place, code = found.end(), found[1][0]
+        scans += code == _SCAN
+        if scans > MAX_SCANS:
+            raise UserError(f"it is a progressive JPEG of more than {MAX_SCANS} scans")
+        if code not in _WITHOUT_LENGTH:
+            place += max(2, int.from_bytes(data[place : place + 2], "big"))
+
+
+def _open_stream(source: str | os.PathLike[str] | bytes) -> BinaryIO:
+    if isinstance(source, bytes):
+        if not source or len(source) > MAX_FILE_BYTES:
+            raise UserError(_size_problem(len(source)))
+        return io.BytesIO(source)
+    path = Path(source)
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             problem = "it is a folder, not a picture"
         elif not stat.S_ISREG(status.st_mode):
             problem = "it is not a regular file"  # a pipe or a device may never end
-        elif status.st_size == 0:
-            problem = "the file is empty"
-        elif status.st_size > MAX_FILE_BYTES:
-            problem = f"the file is too large ({status.st_size:,} bytes, at most {MAX_FILE_BYTES:,})"
+        elif not 0 < status.st_size <= MAX_FILE_BYTES:
+            problem = _size_problem(status.st_size)
         else:
             return path.open("rb")
     except FileNotFoundError:
@@ -231,35 +300,30 @@ def _open_file(path: Path) -> BinaryIO:
     except PermissionError:
         problem = "permission denied"
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        problem = _line(getattr(error, "strerror", None) or error)
-    raise UserError(f"cannot read {_printable(path)}: {problem}")
+        problem = " ".join(str(getattr(error, "strerror", None) or error).split())
+    raise UserError(problem)
+
+
+def _size_problem(size: int) -> str:
+    return f"the file is too large ({size:,} bytes, at most {MAX_FILE_BYTES:,})" if size else "the file is empty"
 
 
 @contextmanager
-def one_line_errors(name: str) -> Iterator[None]:
-    """Decoders fail in many ways, and warn; people get one line."""
+def _one_line_errors(name: str, formats: Sequence[str] = tuple(FORMATS)) -> Iterator[None]:
+    """Decoders fail in many ways; a user gets one line."""
+    cause: BaseException | None
     try:
-        with _warnings_lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
         return
     except UserError as error:
         problem, cause = str(error), error.__cause__
     except UnidentifiedImageError as error:
-        problem, cause = f"it is not a readable {FORMATS_TOLD} picture", error
-    except Image.DecompressionBombError as error:
-        problem, cause = f"the picture is too large ({_limits()})", error
+        *names, last = dict.fromkeys(FORMATS[form] for form in formats)
+        problem, cause = f"it is not a readable {', '.join(names)} or {last} picture", error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        problem, cause = f"the picture is too large ({LIMITS_TOLD})", error
     except MemoryError as error:
         problem, cause = "not enough memory", error
     except Exception as error:
         problem, cause = f"it is {'truncated' if 'truncated' in str(error).lower() else 'damaged'}", error
     raise UserError(f"cannot read {name}: {problem}") from cause
-
-
-def _line(words: object) -> str:
-    return " ".join(str(words).split())
-
-
-def _printable(path: Path) -> str:
-    name = str(path)
-    return name if name.isprintable() else ascii(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -94,7 +95,7 @@ def test_damaged_ones_are_told(tmp_path: Path, kind: str) -> None:
     whole = path.read_bytes()
     for share in (0.2, 0.5, 0.8):
         path.write_bytes(whole[: int(share * len(whole))])
-        assert "it is not a readable picture" in complaint(path)
+        assert re.search("it is (not a readable PNG|damaged|truncated)", complaint(path))
 
 
 def test_a_gif_whose_frames_outgrow_it(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from visual_dynamics.data.folders import read_pairs
+from visual_dynamics.data import folders
+from visual_dynamics.data.folders import held_out_share, held_out_words, read_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.images import read_image
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 AUTHORS = SHARED / "data" / "shapes" / "pairs.zip"
@@ -98,6 +102,27 @@ def test_progress_is_told(folder: Path) -> None:
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.parametrize("kind", ["clear", "turned", "deep"])
+def test_train_and_sample_see_the_same_pixels(tmp_path: Path, kind: str) -> None:
+    rng, exif = np.random.default_rng(0), Image.Exif()
+    exif[0x0112] = 6  # a photograph that lies on its side
+    for which in (1, 2):
+        if kind == "clear":
+            image = Image.fromarray(rng.integers(0, 256, (8, 16, 4), dtype=np.uint8))
+        elif kind == "turned":
+            image = Image.fromarray(rng.integers(0, 256, (16, 8, 3), dtype=np.uint8))
+        else:
+            image = Image.fromarray(rng.integers(0, 65_536, (8, 16), dtype=np.uint16))
+        image.save(tmp_path / (f"1_im{which}.jpg" if kind == "turned" else f"1_im{which}.png"), exif=exif)
+    for background in ((255, 255, 255), (0, 0, 0)):
+        pairs = read_pairs(tmp_path, background=background)
+        for which, frames in (("1", pairs.frames), ("2", pairs.next_frames)):
+            (path,) = tmp_path.glob(f"1_im{which}.*")
+            assert np.array_equal(frames[0].permute(1, 2, 0).numpy(), read_image(path, background))
+    assert pairs.frames.shape == ((1, 3, 16, 8) if kind != "turned" else (1, 3, 8, 16))
+    assert kind != "deep" or len(pairs.frames.unique()) > 50
+
+
 def test_frames_of_several_sizes_need_a_size(folder: Path) -> None:
     write(folder, 11, size=(9, 9))
     text = complaint(folder)
@@ -105,6 +130,58 @@ def test_frames_of_several_sizes_need_a_size(folder: Path) -> None:
     assert "9x9" in text
     assert "6x4" in text
     assert read_pairs(folder, size=5).frames.shape == (5, 3, 5, 5)
+
+
+def test_a_pair_has_one_size(folder: Path) -> None:
+    Image.new("RGB", (9, 9)).save(folder / "10_im2.png")
+    assert "the frames of pair 10 " in complaint(folder, size=4) and "6x4 and 9x9" in complaint(folder, size=4)
+
+
+def test_without_lists_a_tenth_is_held_out(tmp_path: Path) -> None:
+    for number in range(40):
+        write(tmp_path, number)
+    train, held_out = (reds(read_pairs(tmp_path, part=part).frames) for part in ("train", "held-out"))
+    assert len(held_out) == 4 and sorted(train + held_out) == list(range(40)) and held_out != list(range(4))
+    assert held_out_words(tmp_path).startswith("held out: 4 of 40 pairs")
+    assert len(held_out_share(100_000)) == 256 and not held_out_share(9)
+    (tmp_path / "train.txt").write_text("1 2")
+    assert held_out_words(tmp_path) == "no pairs are held out: there is a train.txt but no test.txt"
+
+
+def test_no_other_program_is_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    (folder / "10_im1.png").write_bytes(eps)
+
+    def started(*command: object, **_: object) -> None:
+        raise AssertionError(f"started {command}")
+
+    monkeypatch.setattr("subprocess.Popen", started)
+    for path in (folder, zipped(folder)):
+        assert "10_im1.png" in complaint(path, size=4)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_zips_unpack_no_more_than_the_limit(folder: Path, monkeypatch: pytest.MonkeyPatch, compression: int) -> None:
+    monkeypatch.setattr(folders, "MAX_BYTES", 100_000)
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for file in folder.iterdir():
+            archive.writestr(file.name, bytes(50_000_000) if file.name == "33_im1.PNG" else file.read_bytes())
+    tracemalloc.start()
+    text = complaint(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5_000_000
+    assert ("33_im1.PNG" in text and "too large" in text) or compression == zipfile.ZIP_LZMA
+    if compression == zipfile.ZIP_DEFLATED:  # and now it says that it is small
+        path.write_bytes(path.read_bytes().replace(struct.pack("<I", 50_000_000), struct.pack("<I", 90)))
+        assert "33_im1.PNG" in complaint(path)
+
+
+def test_lists_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MAX_LIST_BYTES", 1_000)
+    (folder / "train.txt").write_text("2\n" * 501)
+    assert "train.txt" in complaint(folder, split="train") and "too large" in complaint(folder, split="train")
 
 
 def test_a_resized_frame_is_the_average(tmp_path: Path) -> None:
@@ -162,7 +239,7 @@ def test_broken_images_are_named(folder: Path, content: bytes | str, kind: str) 
     (folder / "33_im2.PNG").write_bytes(whole[: len(whole) // 2] if isinstance(content, str) else content)
     text = complaint(folder if kind == "folder" else zipped(folder), size=4)
     assert "33_im2.PNG" in text
-    assert "not a readable image" in text
+    assert re.search("the file is empty|not a readable PNG|truncated", text)
 
 
 def huge_png(side: int) -> bytes:
@@ -182,7 +259,7 @@ def test_giant_images_are_refused_undecoded(folder: Path, side: int) -> None:
     (folder / "2_im1.png").write_bytes(huge_png(side))
     text = complaint(folder, size=4)
     assert "2_im1.png" in text
-    assert "64 megapixels" in text
+    assert "64 million in all" in text
 
 
 def test_broken_zips(folder: Path, tmp_path: Path) -> None:

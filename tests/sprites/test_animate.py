@@ -274,8 +274,8 @@ def test_targets_that_cannot_be_read(place: Path) -> None:
     Image.new("RGBA", (12, 14)).save("nothing.png")
     os.mkfifo("pipe.png")
     for name, cell, words in [
-        ("text.png", None, "not a readable picture"),
-        ("text.png", (12, 14), "not a readable picture"),
+        ("text.png", None, "not a readable PNG"),
+        ("text.png", (12, 14), "not a readable PNG"),
         ("nothing.png", None, "fully transparent"),
         ("hero.png", (7, 14), "no multiple of 7 x 14"),
         ("nowhere", None, "no such file"),

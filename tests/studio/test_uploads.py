@@ -41,7 +41,7 @@ def test_five_formats_are_read(form: str) -> None:
 
 def test_other_formats_are_not() -> None:
     for form in ("TIFF", "PPM"):
-        with pytest.raises(UserError, match="not a PNG"):
+        with pytest.raises(UserError, match="not a readable PNG, JPEG, WebP, GIF or BMP picture"):
             decode_upload(good(np.random.default_rng(1), form), PIXELS)
 
 

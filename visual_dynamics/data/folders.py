@@ -5,27 +5,28 @@ This is how the authors' group lays out Shapes and Exercise. The files of a zip 
 
 from __future__ import annotations
 
-import io
 import re
-import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
-from visual_dynamics.data.pairs import Pairs, resize_frames
+from visual_dynamics.data.pairs import Pairs, resize_frames, spread
 from visual_dynamics.errors import UserError
+from visual_dynamics.images import WHITE, Color, read_picture
 
-MAX_PIXELS = 64_000_000  # an image beyond this is refused before it is decoded
-MAX_BYTES = 4 * MAX_PIXELS  # as is a file larger than any such image
+MAX_BYTES = 2**28  # of one picture's file
+MAX_LIST_BYTES = 2**25  # of train.txt and test.txt: more than a million numbers
+HELD_OUT_SHARE = 10  # without lists, one pair of so many is held out ...
+MOST_HELD_OUT = 256  # ... up to this many
 
 _NAME = re.compile(r"([0-9]{1,18})_im([12])\.(png|webp|jpe?g|bmp|gif|tiff?|ppm)", re.IGNORECASE)
+Part = Literal["train", "held-out"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class _Source:
     """The files of one folder, on disk or in a zip."""
 
     path: Path
-    files: dict[str, int]  # name -> bytes
-    read: Callable[[str], bytes]
+    files: Collection[str]
+    read: Callable[[str, int], bytes]  # of a file, at most the first n bytes
 
 
 def read_pairs(
@@ -43,11 +44,13 @@ def read_pairs(
     size: int | None = None,
     limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    background: Color = WHITE,
+    part: Part | None = None,
 ) -> Pairs:
     """The pairs of a folder or zip in the order of their N, as RGB; `progress(done, total)` follows each pair.
 
-    With `split` only those that SPLIT.txt lists, with `limit` only the first so many. With `size` every frame becomes
-    size x size; without it all frames must be of one size.
+    split: only the pairs that SPLIT.txt lists. part: all but the held-out share, or only that share. limit: only the
+    first n. size: every frame becomes size x size; without it all frames must have one size.
     """
     if limit is not None and limit < 1:
         raise UserError(f"the limit of pairs is at least 1, not {limit}")
@@ -55,26 +58,57 @@ def read_pairs(
         raise UserError(f"the size of frames is at least 1 pixel, not {size}")
     with _open(Path(path)) as source:
         names = _paired(source)
-        numbers = sorted(names if split is None else _listed(source, split, names))[:limit]
+        numbers = sorted(names if split is None else _listed(source, split, names))
+        if part:
+            held_out = held_out_share(len(numbers))
+            numbers = [number for place, number in enumerate(numbers) if (place in held_out) == (part == "held-out")]
+        numbers = numbers[:limit]
         for number in numbers:
             if missing := {"1", "2"} - names[number].keys():
                 (present,) = names[number].values()
                 raise UserError(f"{present} in {path} has no partner {number}_im{missing.pop()}")
-        frames = next_frames = torch.empty(0)
+        frames = next_frames = torch.empty(0, 3, size or 1, size or 1, dtype=torch.uint8)
         for done, number in enumerate(numbers):
-            first, second = (_frame(source, names[number][which], size) for which in "12")
+            pair = [_frame(source, names[number][which], background) for which in "12"]
+            if pair[0].shape != pair[1].shape:
+                sizes = f"{_extent(pair[0])} and {_extent(pair[1])}"
+                raise UserError(f"the frames of pair {number} in {path} differ in size: {sizes}")
+            first, second = pair if size is None else (_resized(frame, size) for frame in pair)
             if done == 0:
                 frames, next_frames = (torch.empty(len(numbers), *first.shape, dtype=torch.uint8) for _ in "12")
-            for which, frame in (("1", first), ("2", second)):
-                if frame.shape != frames.shape[1:]:
-                    raise UserError(
-                        f"{names[number][which]} in {path} is {_extent(frame)}, the frames before it are "
-                        f"{_extent(frames)}; give a size to bring all to one"
-                    )
+            if first.shape != frames.shape[1:]:
+                raise UserError(
+                    f"{names[number]['1']} in {path} is {_extent(first)}, the frames before it are {_extent(frames)}; "
+                    "give a size to bring all to one"
+                )
             frames[done], next_frames[done] = first, second
             if progress is not None:
                 progress(done + 1, len(numbers))
     return Pairs(frames, next_frames)
+
+
+def has_list(path: Path, split: str) -> bool:
+    """Whether a folder or zip of pairs holds SPLIT.txt."""
+    with _open(path) as source:
+        return f"{split}.txt" in source.files
+
+
+def held_out_share(count: int) -> set[int]:
+    """Places of the pairs that are held out where no list says which: always the same, whatever the run's seed."""
+    return set(spread(count, min(MOST_HELD_OUT, count // HELD_OUT_SHARE), seed=0).tolist())
+
+
+def held_out_words(path: Path) -> str:
+    """One line on which pairs are held out."""
+    with _open(path) as source:
+        if "test.txt" in source.files:
+            return "held out: the pairs of test.txt"
+        count = len(_paired(source))
+        if "train.txt" in source.files:
+            return "no pairs are held out: there is a train.txt but no test.txt"
+    if not (share := len(held_out_share(count))):
+        return f"no pairs are held out: {count} are too few"
+    return f"held out: {share} of {count} pairs, picked at random (a test.txt would list them)"
 
 
 def _paired(source: _Source) -> dict[int, dict[str, str]]:
@@ -97,11 +131,7 @@ def _listed(source: _Source, split: str, names: dict[int, dict[str, str]]) -> se
     if name not in source.files:
         raise UserError(f"no {name} in {source.path}, which would list its {split} pairs")
     numbers = set()
-    try:
-        words = source.read(name).decode(errors="replace").split()
-    except Exception as error:  # a missing right to read, a damaged or encrypted zip
-        raise UserError(f"{name} in {source.path} is not readable") from error
-    for word in words:
+    for word in _read(source, name, MAX_LIST_BYTES).decode(errors="replace").split():
         if not re.fullmatch("[0-9]{1,18}", word):
             raise UserError(f"{name} in {source.path} lists {word[:40]!r}, which is not a number")
         if int(word) not in names:
@@ -112,26 +142,24 @@ def _listed(source: _Source, split: str, names: dict[int, dict[str, str]]) -> se
     return numbers
 
 
-def _frame(source: _Source, name: str, size: int | None) -> Tensor:
-    """uint8 (3, H, W), or (3, size, size)."""
-    where = f"{name} in {source.path}"
-    if source.files[name] > MAX_BYTES:
-        raise UserError(f"{where} is too large ({source.files[name] / 1e6:.0f} MB)")
+def _frame(source: _Source, name: str, background: Color) -> Tensor:
+    """uint8 (3, H, W)"""
+    picture = read_picture(_read(source, name, MAX_BYTES), f"{name} in {source.path}")
+    return torch.from_numpy(picture.over(background)).permute(2, 0, 1)
+
+
+def _read(source: _Source, name: str, limit: int) -> bytes:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own, lower limit follows
-            image = Image.open(io.BytesIO(source.read(name)))
-        if image.width * image.height > MAX_PIXELS:
-            raise UserError(f"{where} is too large ({image.width}x{image.height} pixels; 64 megapixels at most)")
-        pixels = np.array(image.convert("RGB"))
-    except UserError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise UserError(f"{where} is too large (64 megapixels at most)") from error
-    except Exception as error:  # decoders raise whatever a broken file makes them stumble over
-        raise UserError(f"{where} is not a readable image") from error
-    frame = torch.from_numpy(pixels).permute(2, 0, 1)
-    return frame if size is None or frame.shape[1:] == (size, size) else resize_frames(frame[None], size)[0]
+        data = source.read(name, limit + 1)
+    except Exception as error:  # no permission; zipfile raises many kinds of error for a damaged or encrypted zip
+        raise UserError(f"cannot read {name} in {source.path}: the file is damaged or not readable") from error
+    if len(data) > limit:
+        raise UserError(f"cannot read {name} in {source.path}: the file is too large (at most {limit:,} bytes)")
+    return data
+
+
+def _resized(frame: Tensor, size: int) -> Tensor:
+    return frame if frame.shape[1:] == (size, size) else resize_frames(frame[None], size)[0]
 
 
 def _extent(frames: Tensor) -> str:
@@ -142,14 +170,19 @@ def _extent(frames: Tensor) -> str:
 def _open(path: Path) -> Iterator[_Source]:
     if path.is_dir():
         try:
-            files = {entry.name: entry.stat().st_size for entry in path.iterdir() if entry.is_file()}
+            files = {entry.name for entry in path.iterdir() if entry.is_file()}
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-        yield _Source(path, files, lambda name: (path / name).read_bytes())
+
+        def read_file(name: str, limit: int) -> bytes:
+            with (path / name).open("rb") as stream:
+                return stream.read(limit)
+
+        yield _Source(path, files, read_file)
     elif path.is_file():
         try:
             archive = zipfile.ZipFile(path)
-        except Exception as error:  # zipfile, too, raises whatever a broken file makes it stumble over
+        except Exception as error:  # zipfile raises many kinds of error for a damaged file
             raise UserError(f"{path} is neither a folder nor a readable zip") from error
         with archive:
             folder = _folder_of_pairs(archive, path)
@@ -158,8 +191,15 @@ def _open(path: Path) -> Iterator[_Source]:
                 for entry in archive.infolist()
                 if not entry.is_dir() and PurePosixPath(entry.filename).parent == folder
             }
-            files = {name: entry.file_size for name, entry in entries.items()}
-            yield _Source(path, files, lambda name: archive.read(entries[name]))
+
+            def read_entry(name: str, limit: int) -> bytes:
+                entry = entries[name]
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("zipfile cannot bound what other compressions unpack")
+                with archive.open(entry) as stream:  # unpacks no more than this, whatever the zip says of its size
+                    return stream.read(min(limit, entry.file_size + 1))
+
+            yield _Source(path, entries, read_entry)
     else:
         raise UserError(f"no such folder or zip: {path}")
 

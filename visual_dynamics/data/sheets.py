@@ -6,9 +6,6 @@ Letters in shape comments: T frames, H, W height and width of a frame in pixels.
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +15,11 @@ from PIL import Image
 
 from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Layout, Tag, read_layout
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import why_no_file
-from visual_dynamics.images import FORMATS, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Pixels
+from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")  # the pages of other formats need not be frames: a thumbnail, say
 MAX_FRAMES = 4_096  # of an animated picture: a byte or two may ask for another one
-LIMITS_TOLD = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
 
 
 @dataclass(frozen=True)
@@ -158,11 +153,9 @@ def cut_layout(picture: Pixels, layout: Layout, name: str) -> Sheet:
 def is_animation(path: Path) -> bool:
     """Whether a file is a picture of several frames. Whatever is wrong with one is told when it is read whole."""
     try:
-        if not path.is_file():
-            return False
-        with _opened(path) as image:
+        with open_image(path) as image:
             return _is_animated(image)
-    except Exception:
+    except UserError:
         return False
 
 
@@ -176,32 +169,8 @@ def _read_rgba(path: Path) -> Pixels:
 
 def _read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
     """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated."""
-    try:
-        if not path.is_file():
-            raise UserError(why_no_file(path))
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UserError(f"the file is too large (at most {MAX_FILE_BYTES:,} bytes)")
-        with _opened(path) as image:
-            return _frames_of(image)
-    except UserError as error:
-        problem, cause = str(error), error.__cause__
-    except Image.DecompressionBombError as error:
-        problem, cause = f"the picture is too large ({LIMITS_TOLD})", error
-    except MemoryError as error:
-        problem, cause = "not enough memory", error
-    except Exception as error:  # decoders raise whatever a broken file makes them stumble over
-        problem, cause = "it is not a readable picture", error
-    raise UserError(f"cannot read {path}: {problem}") from cause
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """Of the formats that may be read; only its header has been, so far."""
-    Image.init()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # our own, lower limit of pixels follows
-        with Image.open(path, formats=[form for form in FORMATS if form in Image.OPEN]) as image:
-            yield image
+    with open_image(path) as image:
+        return _frames_of(image)
 
 
 def _is_animated(image: Image.Image) -> bool:
@@ -216,13 +185,9 @@ def _frames_of(image: Image.Image) -> tuple[Pixels, npt.NDArray[np.int64]]:
             image.seek(place)
         except EOFError:
             break
-        if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:  # a GIF may grow on the way
-            raise UserError(f"{image.width} x {image.height} pixels is too large ({LIMITS_TOLD})")
-        if image.mode.startswith(("I", "F")):
-            raise UserError("its grey values have more than 8 bits; save it as RGBA")
         if place == 0 and image.info.get("default_image"):  # of a PNG, for programs that know no animations
             continue
-        frames.append(np.array(image.convert("RGBA")))
+        frames.append(decode(image).rgba)
         time = image.info.get("duration", 0)  # known once the frame is decoded
         durations.append(min(max(1, round(time)), LONGEST_DURATION) if time > 0 else USUAL_DURATION)
         if frames[-1].shape != frames[0].shape:

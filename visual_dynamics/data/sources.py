@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal, cast, overload
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from visual_dynamics.data import reed, shapes
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.folders import read_pairs
+from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.pairs import AnyPairs, Between, IndexedPairs, Pairs, spread
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
@@ -118,18 +117,6 @@ def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
     return [sheet for place, sheet in enumerate(sheets) if not held_out or place % 20 != 10], held_out
 
 
-def has_list(path: Path, split: str) -> bool:
-    """Whether a folder or zip of pairs holds SPLIT.txt."""
-    if path.is_dir():
-        return (path / f"{split}.txt").is_file()
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [PurePosixPath(name) for name in archive.namelist() if not name.startswith("__MACOSX")]
-    except Exception:  # zipfile raises many kinds of error for a damaged file; the reader reports it
-        return False
-    return any(name.name == f"{split}.txt" for name in names)
-
-
 def _drawn(
     spec: DataSpec, split: DataSplit, count: int | None, device: torch.device | str, wear: Tensor | None
 ) -> Pairs:
@@ -171,10 +158,15 @@ def _sheets(spec: DataSpec, split: DataSplit) -> IndexedPairs | None:
 
 
 def _own_pairs(spec: DataSpec, split: DataSplit, count: int | None) -> Pairs | None:
-    path = Path(spec.data)
+    """By train.txt and test.txt; without them all pairs are for training but a share that is held out."""
+    path, grey = Path(spec.data), round(255 * spec.background)
     train, test = has_list(path, "train"), has_list(path, "test")
-    if split == "held-out":
-        return read_pairs(path, "test", spec.size, count or HELD_OUT_PAIRS) if test else None
-    if test and not train:
+    if test and not train and split == "train":
         raise UserError(f"{path} has a test.txt but no train.txt, which would list the pairs to train on")
-    return read_pairs(path, "train" if train else None, spec.size, count)
+    if split == "held-out":
+        count = count or HELD_OUT_PAIRS
+        if train and not test:
+            return None
+    listed = ("train" if split == "train" else "test") if train or test else None
+    pairs = read_pairs(path, listed, spec.size, count, None, (grey, grey, grey), None if listed else split)
+    return pairs if len(pairs) else None

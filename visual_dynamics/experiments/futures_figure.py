@@ -31,9 +31,8 @@ from torch import Tensor
 from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import shapes
-from visual_dynamics.data.folders import read_pairs
+from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.pairs import AnyPairs, spread
-from visual_dynamics.data.sources import has_list
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.reporting.base import Progress as Tell

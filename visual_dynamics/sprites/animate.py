@@ -9,21 +9,19 @@ Letters in shape comments: T frames, H, W height and width of a frame in pixels.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.cli.output import GREY, ResultFolder, check_area
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import FORMATS, Color, Pixels
+from visual_dynamics.images import Color, Pixels, open_image
 from visual_dynamics.media import picture_grid
 from visual_dynamics.sampling.palette import OPAQUE, palette_of
 from visual_dynamics.sampling.predictor import Predictor
@@ -265,15 +263,10 @@ def _picture_size(path: Path) -> tuple[int, int] | None:
     """Width and height; None for what is no picture. Whatever is wrong with one is told when it is read whole."""
     if not is_picture(path):
         return None
-    if not path.is_file():  # opening a pipe would wait for ever
-        return 1, 1
-    Image.init()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=[form for form in FORMATS if form in Image.OPEN]) as picture:
-                return picture.size
-    except Exception:  # decoders raise whatever a broken file makes them stumble over
+        with open_image(path) as picture:
+            return picture.size
+    except UserError:
         return 1, 1
 
 

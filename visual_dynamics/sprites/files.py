@@ -17,10 +17,10 @@ import numpy.typing as npt
 from PIL import GifImagePlugin, Image
 
 from visual_dynamics.data.aseprite import Tag
-from visual_dynamics.data.sheets import LIMITS_TOLD, Sheet
+from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically, write_together
-from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels
+from visual_dynamics.images import LIMITS_TOLD, MAX_PIXELS, MAX_SIDE, Pixels
 from visual_dynamics.media import GIF_SHORTEST, animated, saved
 from visual_dynamics.provenance import package_version
 
