@@ -27,7 +27,8 @@ def make(name: str) -> None:
         GOLDEN.write_text(json.dumps(record, indent=2) + "\n")
     elif name.startswith("experiments="):
         found = {path.stem: numbers(path) for path in sorted(Path(name.partition("=")[2]).glob("*.json"))}
-        EXPERIMENTS.write_text(json.dumps(found, separators=(",", ":")) + "\n")
+        lines = [f'"{name}":{json.dumps(result, separators=(",", ":"))}' for name, result in found.items()]
+        EXPERIMENTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line each: changes stay apart
     else:
         (FOLDER / f"{name}.json").write_text(json.dumps(FROZEN[name](), indent=1) + "\n")
 

@@ -18,7 +18,7 @@ from visual_dynamics.experiments import (
     layers_table,
     realism_table,
     relations,
-    shapes_table,
+    shapes,
     sweeps_table,
     toy_world,
     traversal_figure,
@@ -45,7 +45,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         of_module("toy", toy_world),
-        of_module("shapes", shapes_table),
+        shapes.EXPERIMENT,
         of_module("futures", futures_figure),
         of_module("futures-sprites", futures_sprites),
         of_module("analogy", analogy_table),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visual_dynamics.experiments.latents import BLUE, ROWS
-from visual_dynamics.experiments.shapes_figures import TITLES
+from visual_dynamics.experiments.shapes import TITLES
 from visual_dynamics.files import write_atomically
 from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.base import Headline

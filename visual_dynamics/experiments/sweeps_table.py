@@ -36,6 +36,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.api import Model
+from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import AnyPairs, Pair
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.experiments import latents, shapes_table, sweeps_figures
+from visual_dynamics.evaluation.shape_futures import SIZE, generated_images, sampled_motions, true_motions
+from visual_dynamics.experiments import latents, sweeps_figures
+from visual_dynamics.experiments import shapes as shapes_experiment
 from visual_dynamics.experiments.sweeps_runs import (
     RENDERING,
     is_finished,
@@ -72,8 +75,8 @@ PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
 FOLDER = "runs/sweeps"  # in the commands that are shown
 PAIRS, SMALL_PAIRS = 1_000, 100  # whose posteriors are measured
 HELD_OUT = 500  # of them, whose error is measured
-IMAGES, SMALL_IMAGES = shapes_table.IMAGES, 20
-SAMPLES, SMALL_SAMPLES = shapes_table.SAMPLES, 40
+IMAGES, SMALL_IMAGES = shapes_experiment.IMAGES, 20
+SAMPLES, SMALL_SAMPLES = shapes_experiment.SAMPLES, 40
 POINTS = 80  # of a curve, at most
 LAST = 0.1  # share of the steps whose mean is the final training error
 SHOWN_SHARES = 12  # principal components whose share is stored
@@ -103,7 +106,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
             is_finished(folder / name, config)
         for name, config in plan.runs.items():
             make_run(folder / name, config, name, device, tell)
-        models = {name: shapes_table.load_on(folder / name / "weights.safetensors", device) for name in plan.runs}
+        models = {name: load(folder / name / "weights.safetensors", str(device)) for name in plan.runs}
         logs = {name: read_log(folder / name) for name in plan.runs}
     size = next(iter(models.values())).size
     pairs = shapes.shapes_pairs(pairs_wanted, options.seed, "test", RENDERING, size)
@@ -126,7 +129,7 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
         "floor": floor["kl"],
         "copy_error": four_digits(copy_error(held_out)),
         "paper": PAPER,
-        "columns": shapes_table.COLUMNS,
+        "columns": shapes_experiment.COLUMNS,
         "protocol": {
             "non_zero": f"root mean square of z_mean over the pairs above {statistics.NON_ZERO:g}",
             "share": statistics.SHARE,
@@ -214,14 +217,13 @@ def measure_motion(
     models: dict[str, Model], count: int, samples: int, seed: int, device: torch.device, tell: Tell
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Rows of the Shapes table, one a model, and their floor; the truth is measured once for all of them."""
-    scenes, images = shapes_table.generated_images(count, RENDERING, seed, device)
+    scenes, images = generated_images(count, RENDERING, seed, device)
     each = max(1, samples // count)
-    truth, second = (
-        shapes_table.measure_truth(scenes, RENDERING, images, each, seed + 1 + half, tell) for half in range(2)
-    )
+    step = partial(tell, f"true futures ({RENDERING})")
+    truth, second = (true_motions(scenes, RENDERING, images, each, seed + half, step) for half in (1, 2))
     rows = {}
     for name, model in models.items():
-        moved = shapes_table.measure_row(futures_of(model), images, each, seed, f"motion of {name}", tell)
+        moved = sampled_motions(futures_of(model), images, each, seed, partial(tell, f"motion of {name}"))
         rows[name] = compare(truth, moved)
     return rows, compare(truth, second)
 
@@ -233,12 +235,12 @@ def compare(truth: Tensor, moved: Tensor) -> dict[str, Any]:
     except UserError:  # a bad network's futures may show no object: that must not cost the others
         found = {}
     shares = {name: four_digits(share) for name, share in motion.measured_shares(moved).items()}
-    return {"kl": {name: found.get(name) for name in shapes_table.COLUMNS}, "measured_shares": shares}
+    return {"kl": {name: found.get(name) for name in shapes_experiment.COLUMNS}, "measured_shares": shares}
 
 
 def futures_of(model: Model) -> FutureSampler:
-    sampler = shapes_table.posterior_sampler(model)
-    return sampler if model.size == shapes_table.SIZE else Enlarged(sampler, model.size)
+    sampler = shapes_experiment.posterior_sampler(model)
+    return sampler if model.size == SIZE else Enlarged(sampler, model.size)
 
 
 class Enlarged:
