@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 import visual_dynamics as vd
-from visual_dynamics.api import PART
 from visual_dynamics.data.shapes import draw_scenes
 from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.sampling.moves import PART
 from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.weights import load_weights
 
@@ -74,7 +74,7 @@ def test_paths_pillow_images_and_arrays_are_the_same_picture(model: vd.Model, tm
 def test_results_keep_the_aspect_ratio(model: vd.Model, given: tuple[int, int], result: tuple[int, int]) -> None:
     image = np.full((*given, 3), 90, np.uint8)
     assert model.sample(image, n=1).shape[1:3] == result
-    assert model.picture(image).shape[:2] == result
+    assert model.open(image).still().shape[:2] == result
 
 
 def test_a_motion_is_a_normal_distribution(model: vd.Model) -> None:
@@ -233,7 +233,7 @@ def test_results_at_full_size(model: vd.Model) -> None:
     frames = model.sample(image, n=3, seed=2, full_size=True)
     assert frames.dtype == np.uint8 and frames.shape == (3, 90, 120, 3)
     np.testing.assert_array_equal(model.sample(image, n=2, seed=2, full_size=True), frames[:2])
-    np.testing.assert_array_equal(list(model.full_size_futures(image, n=3, seed=2)), frames)
+    np.testing.assert_array_equal(list(model.each_sample(image, n=3, seed=2, full_size=True)), frames)
     assert len({frame.tobytes() for frame in frames}) == 3
     video = model.extrapolate(image, steps=2, seed=2, full_size=True)
     assert video.shape == (3, 90, 120, 3)
@@ -256,7 +256,10 @@ def test_what_never_moves_stays_at_full_size() -> None:
 
 def test_too_much_at_full_size(model: vd.Model) -> None:
     image = np.zeros((2000, 2000, 3), np.uint8)
-    for verb in (lambda: model.sample(image, n=101, full_size=True), lambda: model.full_size_clip(image, steps=100)):
+    for verb in (
+        lambda: model.sample(image, n=101, full_size=True),
+        lambda: model.each_step(image, steps=100, full_size=True),
+    ):
         with pytest.raises(vd.UserError, match=r"101 frames of 2000 x 2000 pixels are too large together"):
             verb()
     for verb in (lambda: model.sample(image, n=0, full_size=True), lambda: model.extrapolate(image, 0, full_size=True)):
@@ -291,29 +294,31 @@ def sprite(height: int = 12, width: int = 10) -> np.ndarray:
 
 
 def test_a_model_of_sprites_pads_what_fits(sprites: vd.Model, model: vd.Model) -> None:
-    frame, box = sprites.prepare(sprite())
-    assert box == (2, 3, 12, 10) and frame.shape == (3, 16, 16)
+    canvas = sprites.open(sprite())
+    frame = canvas.frame
+    assert canvas.box == (2, 3, 12, 10) and frame.shape == (3, 16, 16)
     inside = frame[:, 2:14, 3:13]
     np.testing.assert_array_equal((inside.permute(1, 2, 0) * 255).round().numpy(), sprite()[..., :3])
     assert frame.sum() == inside.sum()
     assert sprites.sample(sprite(), n=2).shape == (2, 12, 10, 3)
     motion = sprites.encode(sprite(), np.roll(sprite(), 1, axis=1))
     assert sprites.apply(sprite(9, 16), motion).shape == (9, 16, 3)
-    np.testing.assert_array_equal(sprites.picture(sprite()), sprite()[..., :3])
-    assert sprites.picture(sprite(17, 10)).shape == (16, 9, 3)  # larger ones are scaled as ever
-    assert model.picture(sprite()).shape == (16, 13, 3)  # and so are all for other models
+    np.testing.assert_array_equal(sprites.open(sprite()).still(), sprite()[..., :3])
+    assert sprites.open(sprite(17, 10)).still().shape == (16, 9, 3)  # larger ones are scaled as ever
+    assert model.open(sprite()).still().shape == (16, 13, 3)  # and so are all for other models
 
 
 def test_alpha_comes_back(sprites: vd.Model, model: vd.Model) -> None:
-    frames = sprites.sample(sprite(), n=3)
-    cut = sprites.with_alpha(frames, sprite())
+    frames, canvas = sprites.sample(sprite(), n=3), sprites.open(sprite())
+    cut = canvas.with_alpha(frames)
     assert cut.shape == (3, 12, 10, 4) and set(np.unique(cut[..., 3])) <= {0, 255}
     assert {tuple(color) for color in palette_of(cut)} <= {(220, 60, 90), (30, 20, 140)}
-    np.testing.assert_array_equal(sprites.with_alpha(sprites.picture(sprite())[None], sprite())[0], sprite())
-    for other, image in ((sprites, sprite()[..., :3]), (sprites, sprite(20, 20)), (model, sprite())):
-        assert other.with_alpha(frames, image) is frames
+    np.testing.assert_array_equal(canvas.with_alpha(frames[1]), cut[1])
+    np.testing.assert_array_equal(canvas.with_alpha(canvas.still()), sprite())
     empty = np.zeros_like(sprite())
-    assert sprites.with_alpha(frames, empty) is frames and sprites.extrapolate(empty, steps=1).shape == (2, 12, 10, 3)
+    for other, image in ((sprites, sprite()[..., :3]), (sprites, sprite(20, 20)), (model, sprite()), (sprites, empty)):
+        assert other.open(image).with_alpha(frames) is frames
+    assert sprites.extrapolate(empty, steps=1).shape == (2, 12, 10, 3)
 
 
 def test_extrapolation_keeps_to_the_colours_of_a_sprite(sprites: vd.Model) -> None:

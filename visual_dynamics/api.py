@@ -3,10 +3,10 @@
     model = visual_dynamics.load("shapes")
     frames = model.sample(image, n=8, seed=0)
 
-Pictures go in as paths, PIL images or uint8 arrays of any size, and come out as uint8 arrays whose longer side is the
-model's size (64 for the paper's network), in the aspect ratio of the input. Models of sprites, drawn on black, take
-pictures up to that size as they are, and give them back in the size they had. With full_size=True results have the size
-of the input: its own pixels, moved.
+An image is a path, a PIL image or a uint8 array of any size, or a canvas: `model.open(image)` decodes it once for
+several verbs. Results are uint8 arrays. Their longer side is the model's size (64 for the paper's network), and they
+keep the aspect ratio of the image. Models of sprites do not scale pictures up to that size. With full_size=True
+results have the size of the image: its own pixels, moved.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import itertools
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -26,33 +26,28 @@ from torch import Tensor
 
 from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import (
-    Box,
-    ImageSource,
-    Pixels,
-    crop_from_square,
-    fit_to_square,
-    pad_to_square,
-    read_image,
-    read_picture,
-)
-from visual_dynamics.sampling.analogy import apply_motion
-from visual_dynamics.sampling.extrapolation import extrapolate, extrapolation
-from visual_dynamics.sampling.full_size import FullSize
-from visual_dynamics.sampling.futures import futures
+from visual_dynamics.images import Box, ImageSource, crop_from_square
+from visual_dynamics.sampling.canvas import Canvas, open_canvas
 from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
-from visual_dynamics.sampling.palette import OPAQUE, cut_out, over_black
+from visual_dynamics.sampling.moves import (
+    apply_motion,
+    each_future,
+    extrapolation,
+    path,
+    path_values,
+    stored_usage,
+    traverse,
+)
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sampling.traversal import path, path_values, stored_usage, traverse
 from visual_dynamics.weights import Weights, load_weights, save_copy
 
 Source = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
+ImageOrCanvas: TypeAlias = ImageSource | Canvas
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
 MAX_PIXELS = 400_000_000  # of all frames of a result at full size together: 1.2 GB
-PART = 256  # samples in memory as floats at a time
 
 
 @dataclass(frozen=True)
@@ -65,16 +60,16 @@ class Motion:
 
 @dataclass(frozen=True)
 class Strip:
-    """One image as a dimension of z goes from one end to the other, the others being 0."""
+    """One image as a dimension of z goes from one end to the other; the other dimensions stay."""
 
     dimension: int
-    nats: float  # how much the dimension tells of a motion: its mean KL divergence to the prior
+    nats: float  # how much motion the dimension carries: its mean KL divergence to the prior
     values: list[float]  # in units of its deviation over training pairs
-    frames: Frames  # (T, H, W, 3), one a value
+    frames: Frames  # (T, H, W, 3), one for each value
 
 
 class Model:
-    """A trained network with its stored posteriors or learned prior, on one device."""
+    """A trained network with its stored posteriors or learned prior, on one device. Threads may share it."""
 
     def __init__(self, weights: Weights, device: str = "cpu") -> None:
         self.weights = weights
@@ -88,92 +83,70 @@ class Model:
         """Longer side of the frames that come out, in pixels."""
         return self.predictor.size
 
+    def open(self, image: ImageOrCanvas) -> Canvas:
+        """The image as this model sees it, decoded once, for any number of verbs."""
+        return open_canvas(image, self.size, self.predictor.network.config.background)
+
     def sample(
-        self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
     ) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
-        if full_size:
-            return _gathered(self.full_size_futures(image, n, seed, source), n)
-        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
-        frame, box = self.prepare(image)
-        parts = [
-            self.finish(futures(self.predictor, frame, latents, min(PART, n - first), seed, first), box)
-            for first in range(0, n, PART)
-        ]
-        return np.concatenate(parts)
+        return _gathered(self.each_sample(image, n, seed, source, full_size), n)
 
-    def encode(self, before: ImageSource, after: ImageSource) -> Motion:
+    def each_sample(
+        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+    ) -> Iterator[Frames]:
+        """`sample` one by one, uint8 (H, W, 3), for results that do not fit into memory."""
+        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
+        canvas = self._canvas(image, n, full_size)
+        return canvas.futures(each_future(self.predictor, canvas.frame, latents, n, seed), full_size)
+
+    def encode(self, before: ImageOrCanvas, after: ImageOrCanvas) -> Motion:
         """The motion code of a pair of frames of one size."""
-        first, second = read_image(before, self._background), read_image(after, self._background)
-        if first.shape != second.shape:
-            sizes = " and ".join(f"{shape[1]}x{shape[0]}" for shape in (first.shape, second.shape))
+        first, second = self.open(before), self.open(after)
+        if first.pixels.shape != second.pixels.shape:
+            sizes = " and ".join(f"{shape[1]}x{shape[0]}" for shape in (first.pixels.shape, second.pixels.shape))
             raise UserError(f"the frames of a pair differ in size: {sizes}")
-        posterior = self.predictor.encode(self.prepare(first)[0], self.prepare(second)[0])
+        posterior = self.predictor.encode(first.frame, second.frame)
         return Motion(posterior.mean.numpy(), posterior.log_variance.exp().numpy())
 
-    def apply(self, image: ImageSource, motion: Motion, full_size: bool = False) -> Frames:
+    def apply(self, image: ImageOrCanvas, motion: Motion, full_size: bool = False) -> Frames:
         """Visual analogy: the image moved by that motion, uint8 (H, W, 3)."""
         mean, latent = np.asarray(motion.mean, np.float32), self.predictor.network.config.latent
         if mean.shape != (latent,) or not np.isfinite(mean).all():
             raise UserError(f"the motion code does not belong to this model: it needs {latent:,} finite numbers")
-        frame, box = self.prepare(image)
-        moved = apply_motion(self.predictor, frame, torch.tensor(mean))
-        large = self._full_size(image, 1) if full_size else None
-        return large.future(moved) if large else self.finish(moved[None], box)[0]
+        canvas = self._canvas(image, 1, full_size)
+        return next(canvas.futures([apply_motion(self.predictor, canvas.frame, torch.tensor(mean))], full_size))
 
     def extrapolate(
-        self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self, image: ImageOrCanvas, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
     ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
 
         A sprite keeps to its colours at every step, which stops drift.
         """
-        if full_size:
-            return _gathered(self.full_size_clip(image, steps, seed, source), steps + 1)
-        steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
-        frame, box = self.prepare(image)
-        motion = latents.draw(sample_seeds(seed, 1))[0]
-        sprite = self._sprite(image)
-        between = None if sprite is None else partial(_in_colors_of, sprite)
-        return self.finish(extrapolate(self.predictor, frame, motion, steps, between), box)
+        return _gathered(self.each_step(image, steps, seed, source, full_size), steps + 1)
 
-    def full_size_futures(
-        self, image: ImageSource, n: int = 8, seed: int = 0, source: Source | None = None
+    def each_step(
+        self, image: ImageOrCanvas, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
-        """`sample` at the size of the image, uint8 (H, W, 3) one by one: they may be too many to hold."""
-        n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
-        large = self._full_size(image, n)
-        if large is None:
-            return iter(self.sample(image, n, seed, source))
-        parts = ((first, min(PART, n - first)) for first in range(0, n, PART))
-        return (
-            large.future(one)
-            for first, count in parts
-            for one in futures(self.predictor, large.frame, latents, count, seed, first)
-        )
-
-    def full_size_clip(
-        self, image: ImageSource, steps: int = 8, seed: int = 0, source: Source | None = None
-    ) -> Iterator[Frames]:
-        """`extrapolate` at the size of the image, uint8 (H, W, 3) one by one; the image itself first."""
+        """`extrapolate` one by one, uint8 (H, W, 3); the image itself first."""
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
-        large = self._full_size(image, steps + 1)
-        if large is None:
-            return iter(self.extrapolate(image, steps, seed, source))
-        motion = latents.draw(sample_seeds(seed, 1))[0]
-        return large.clip(extrapolation(self.predictor, large.frame, motion, steps))
+        canvas, motion = self._canvas(image, steps + 1, full_size), latents.draw(sample_seeds(seed, 1))[0]
+        frames = extrapolation(self.predictor, canvas.frame, motion, steps, canvas.in_own_colours)
+        return canvas.clip(frames, full_size)
 
-    def traverse(self, image: ImageSource, n: int = 5) -> list[Strip]:
+    def traverse(self, image: ImageOrCanvas, n: int = 5) -> list[Strip]:
         """The n dimensions of z that carry most motion, or all that carry any, each varied alone on the image."""
         n, used, values = _whole("n", n, 1, MAX_SAMPLES), stored_usage(self.weights.posteriors), path_values()
         chosen = used.active[:n]
         if not chosen:
             raise UserError("no dimension of z carries motion in this model")
-        frame, box = self.prepare(image)
-        moved = traverse(self.predictor, frame, torch.cat([path(used, dimension, values) for dimension in chosen]))
+        canvas, steps = self.open(image), torch.cat([path(used, dimension, values) for dimension in chosen])
+        pictures = canvas.pictures(traverse(self.predictor, canvas.frame, steps))
         return [
-            Strip(dimension, float(used.nats[dimension]), values.tolist(), self.finish(frames, box))
-            for dimension, frames in zip(chosen, moved.split(len(values)), strict=True)
+            Strip(dimension, float(used.nats[dimension]), values.tolist(), frames)
+            for dimension, frames in zip(chosen, np.split(pictures, len(chosen)), strict=True)
         ]
 
     def source(self, name: Source | None = None) -> LatentSource:
@@ -194,72 +167,35 @@ class Model:
     def save_copy(
         self, path: str | Path, eight_bits: bool = False, motion_encoder: bool = True, learned_prior: bool = False
     ) -> None:
-        """Write a lighter copy of the model.
-
-        With most weights in eight bits it has six tenths of the size; without its motion encoder, again half, but then
-        it cannot read the motion of a pair. With its learned prior it holds no training posteriors.
-        """
+        """Write a lighter copy of the model: see `weights.save_copy`. A learned prior replaces training posteriors."""
         prior = self.learned_prior.stored if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
 
+    # For the studio, until it holds canvases itself.
+
     def picture(self, image: ImageSource, full_size: bool = False) -> Frames:
-        """The image as the model sees it, uint8 (H, W, 3): the frame that the results follow."""
-        if full_size:
-            return read_image(image, self._background)
-        frame, box = self.prepare(image)
-        return self.finish(frame[None], box)[0]
+        return self.open(image).still(full_size)
 
     def with_alpha(self, frames: Frames, image: ImageSource) -> Frames:
-        """Frames (n, H, W, 3) that follow an image: of a sprite with alpha as sprites in its colours, (n, H, W, 4)."""
-        sprite = self._sprite(image)
-        return frames if sprite is None else cut_out(frames, sprite)
+        return self.open(image).with_alpha(frames)
 
     def prepare(self, image: ImageSource) -> tuple[Tensor, Box]:
-        """A picture of any size and kind as a frame of the network, (3, S, S) in [0, 1], and where it lies in it."""
-        pixels = read_image(image, self._background)
-        fit = pad_to_square if self._as_it_is(pixels) else fit_to_square
-        square, box = fit(pixels, self.size)
-        return torch.from_numpy(square).permute(2, 0, 1).float() / 255, box
+        canvas = self.open(image)
+        return canvas.frame, canvas.box
 
     def finish(self, frames: Tensor, box: Box) -> Frames:
-        """Frames of the network, floats (n, 3, S, S), as pictures, uint8 (n, H, W, 3): the other way of `prepare`."""
         pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
         return crop_from_square(pixels, box)
 
     def keeps_size(self, image: ImageSource) -> bool:
-        """Whether results have the size of the image anyway: a sprite that the model takes as it is."""
-        return self._as_it_is(read_image(image, self._background))
+        return self.open(image).unscaled
 
-    def _full_size(self, image: ImageSource, count: int) -> FullSize | None:
-        """What moves the image at its own size, so many times; None where results have that size anyway."""
-        pixels = read_image(image, self._background)
-        if self._as_it_is(pixels):
-            return None
-        height, width = pixels.shape[:2]
-        if count * height * width > MAX_PIXELS:
-            raise UserError(
-                f"{count:,} frames of {width} x {height} pixels are too large together "
-                f"(at most {MAX_PIXELS // 10**6} million pixels): choose fewer, or a smaller picture"
-            )
-        return FullSize(pixels, *self.prepare(pixels))
-
-    def _as_it_is(self, pixels: Pixels) -> bool:
-        """Whether a picture is not scaled: drawn pixels, which a model of sprites knows as they are, would blur."""
-        return self.predictor.network.config.background == 0 and max(pixels.shape[:2]) <= self.size
-
-    def _sprite(self, image: ImageSource) -> Pixels | None:
-        """A picture with alpha for a model of sprites, uint8 (1, H, W, 4); None for all others."""
-        picture = read_picture(image)
-        pixels, alpha = picture.over(self._background), picture.alpha
-        if alpha is None or not self._as_it_is(pixels):
-            return None
-        hard = (alpha >= OPAQUE).any() and (alpha < OPAQUE).any()
-        return np.concatenate([pixels, alpha[..., None]], axis=-1)[None] if hard else None
-
-    @property
-    def _background(self) -> tuple[int, int, int]:
-        grey = round(255 * self.predictor.network.config.background)
-        return grey, grey, grey
+    def _canvas(self, image: ImageOrCanvas, count: int, full_size: bool) -> Canvas:
+        """The image, for `count` results that fit into memory."""
+        canvas = self.open(image)
+        if full_size:
+            canvas.check_full_size(count, MAX_PIXELS)
+        return canvas
 
 
 def load(name: str | Path, device: str = "cpu") -> Model:
@@ -269,9 +205,10 @@ def load(name: str | Path, device: str = "cpu") -> Model:
 
 
 def find_device(name: str) -> torch.device:
-    """A device by PyTorch's name for it; "auto" is the GPU where there is one."""
+    """A device by PyTorch's name for it; "auto" is a GPU (CUDA, else Apple's) where there is one."""
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        name = next((gpu for gpu, available in gpus.items() if available), "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
@@ -282,14 +219,8 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _in_colors_of(sprite: Pixels, frame: Tensor) -> Tensor:
-    """A predicted frame, floats (3, S, S), without specks and with no colours but those of a sprite (1, H, W, 4)."""
-    (clean,) = over_black(cut_out(frame.permute(1, 2, 0)[None].cpu().numpy(), sprite))
-    return torch.from_numpy(clean).permute(2, 0, 1).float() / 255
-
-
 def _gathered(frames: Iterator[Frames], count: int) -> Frames:
-    """So many frames (H, W, 3) as (count, H, W, 3); `np.stack` would hold all of them twice."""
+    """`count` frames (H, W, 3) as (count, H, W, 3); `np.stack` would hold all of them twice."""
     first = next(frames)
     together = np.empty((count, *first.shape), np.uint8)
     for place, frame in enumerate(itertools.chain([first], frames)):

@@ -24,7 +24,7 @@ from tests.cli.conftest import (
 from visual_dynamics import catalogue
 from visual_dynamics.api import Model, load
 from visual_dynamics.catalogue import shipped_models
-from visual_dynamics.cli import full_size
+from visual_dynamics.cli import pictures
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.weights import load_weights
 
@@ -83,7 +83,7 @@ def test_full_size(run: Run, tiny: list[str]) -> None:
     assert answer == (0, "2 futures of large.png in futures: see futures.png\n", "")
     assert names("futures") == ["future_000.png", "future_001.png", "futures.gif", "futures.png", "input.png"]
     np.testing.assert_array_equal(picture("futures/input.png"), np.array(image))
-    for number, future in enumerate(load(tiny[1]).full_size_futures("large.png", 2)):
+    for number, future in enumerate(load(tiny[1]).each_sample("large.png", 2, full_size=True)):
         np.testing.assert_array_equal(picture(f"futures/future_{number:03d}.png"), future)
     kinds = [word for kind in ("gif", "webp", "apng", "mp4") for word in ("--clip", kind)]
     assert run("extrapolate", "large.png", *tiny, "--steps", 2, "--full-size", "--out", "clip", *kinds).code == 0
@@ -95,8 +95,8 @@ def test_full_size(run: Run, tiny: list[str]) -> None:
 
 
 def test_overviews_of_large_pictures_are_small(run: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_size, "OVERVIEW_SIDE", 30)
-    monkeypatch.setattr(full_size, "CLIP_SIDE", 45)
+    monkeypatch.setattr(pictures, "OVERVIEW_SIDE", 30)
+    monkeypatch.setattr(pictures, "CLIP_SIDE", 45)
     Image.open("picture.png").resize((90, 60)).save("large.png")
     assert run("extrapolate", "large.png", *tiny, "--steps", 1, "--full-size", "--out", "clip").code == 0
     assert picture("clip/frame_001.png").shape == (60, 90, 3)

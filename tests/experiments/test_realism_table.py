@@ -18,7 +18,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import realism_table
 from visual_dynamics.experiments.realism_table import HeldOut, Inputs, Options
 from visual_dynamics.sampling.latents import TrainingPosteriors
-from visual_dynamics.sampling.sampler import ModelSampler
+from visual_dynamics.sampling.moves import ModelSampler
 
 CPU = torch.device("cpu")
 

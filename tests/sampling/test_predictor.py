@@ -12,8 +12,8 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.data.shapes import draw_scenes, images
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.moves import futures
 from visual_dynamics.sampling.predictor import Predictor
 
 

@@ -105,7 +105,7 @@ def _exhibits(model: Model, scenes: Scenes, seed: int, advance: Callable[[], obj
         advance()
         clip = model.extrapolate(frame, STEPS, drawn_with)
         advance()
-        seen = [model.picture(picture) for picture in (frame, truths[index], answers[index])]
+        seen = [model.open(picture).still() for picture in (frame, truths[index], answers[index])]
         yield Exhibit(seen[0], seen[1], futures, reconstruction, analogy, seen[2], clip)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,21 +17,16 @@ from visual_dynamics.cli import train as train_command
 from visual_dynamics.cli.options import (
     OUT,
     DeviceOption,
-    ImageArgument,
     ModelOption,
     OutOption,
     OverwriteOption,
-    ScaleOption,
     SeedOption,
-    busy,
-    counted,
     find_device,
+    load_model,
     progress_bar,
 )
+from visual_dynamics.cli.pictures import MODEL, analogy, extrapolate, sample, traverse
 from visual_dynamics.errors import UserError
-
-if TYPE_CHECKING:
-    from visual_dynamics.api import Model
 
 NAME = "visual-dynamics"
 app = typer.Typer(
@@ -41,19 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-class Source(StrEnum):
-    posteriors = "posteriors"
-    learned = "learned"
-    prior = "prior"
-
-
-class Clip(StrEnum):
-    gif = "gif"
-    webp = "webp"
-    apng = "apng"
-    mp4 = "mp4"
 
 
 def _show_version(asked: bool) -> None:
@@ -73,147 +54,8 @@ def program(
     """From one image, many plausible next frames."""
 
 
-MAX_FUTURES, MAX_STEPS, MAX_DIMENSIONS = 1_000, 1_000, 100  # that people may look at; the Python API draws more
-
-ClipOption = Annotated[list[Clip], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
-SourceOption = Annotated[
-    Source | None,
-    typer.Option(
-        help="Where z comes from: training posteriors, a mixture of Gaussians that was fitted to them, or N(0, I).",
-        show_default="posteriors where the model holds them",
-    ),
-]
-FullSizeOption = Annotated[
-    bool,
-    typer.Option("--full-size", help="Results as large as IMAGE: its own pixels, moved; --scale does not apply."),
-]
-MODEL, CLIPS = "shapes", [Clip.gif]
-
-
-@app.command()
-def sample(
-    image: ImageArgument,
-    model: ModelOption = MODEL,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_FUTURES, help="Number of futures.")] = 8,
-    seed: SeedOption = 0,
-    source: SourceOption = None,
-    out: OutOption = OUT / "sample",
-    clip: ClipOption = CLIPS,
-    scale: ScaleOption = 3,
-    full_size: FullSizeOption = False,
-    overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Sample plausible next frames of an image."""
-    from visual_dynamics.cli.full_size import write_futures
-    from visual_dynamics.cli.output import ResultFolder, check_area
-
-    kinds = [kind.value for kind in clip]
-    with ResultFolder(out, overwrite) as folder:
-        loaded = _load(model, device)
-        if full_size and not loaded.keeps_size(image):
-            write_futures(folder, loaded, image, count, seed, source.value if source else None, kinds)
-        else:
-            check_area(count + 1, loaded.size, scale)
-            with busy(f"sampling {counted(count, 'future')}"):
-                still, frames = (
-                    loaded.picture(image),
-                    loaded.sample(image, count, seed, source.value if source else None),
-                )
-                folder.write_picture("input.png", loaded.with_alpha(still[None], image)[0])
-                folder.write_pictures("future", loaded.with_alpha(frames, image))
-                labels = ["input", *(f"future {k}" for k in range(count))]
-                folder.write_grid("futures.png", [still, *frames], labels, scale)
-                folder.write_wall("futures", still, frames, scale, kinds)
-    typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
-
-
-@app.command()
-def analogy(
-    before: Annotated[Path, typer.Argument(help="A frame of the motion to carry over.")],
-    after: Annotated[Path, typer.Argument(help="The next frame of it.")],
-    image: ImageArgument,
-    model: ModelOption = MODEL,
-    out: OutOption = OUT / "analogy",
-    clip: ClipOption = CLIPS,
-    scale: ScaleOption = 3,
-    overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Carry the motion between two frames over to another image."""
-    from visual_dynamics.cli.output import ResultFolder
-
-    with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
-        loaded = _load(model, device)
-        moved = loaded.apply(image, loaded.encode(before, after))
-        still = loaded.picture(image)
-        folder.write_picture("result.png", loaded.with_alpha(moved[None], image)[0])
-        reference = [loaded.picture(before), loaded.picture(after)]
-        folder.write_grid("analogy.png", [*reference, still, moved], ["before", "after", "input", "result"], scale)
-        folder.write_clips("analogy", [still, moved], scale, [kind.value for kind in clip], fps=2)
-    typer.echo(f"the motion from {before} to {after} on {image} in {out}: see analogy.png")
-
-
-@app.command()
-def extrapolate(
-    image: ImageArgument,
-    model: ModelOption = MODEL,
-    steps: Annotated[int, typer.Option(min=1, max=MAX_STEPS, help="Frames to add.")] = 8,
-    seed: SeedOption = 0,
-    source: SourceOption = None,
-    out: OutOption = OUT / "extrapolate",
-    clip: ClipOption = CLIPS,
-    scale: ScaleOption = 3,
-    full_size: FullSizeOption = False,
-    overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Make a clip from one image by repeating a sampled motion."""
-    from visual_dynamics.cli.full_size import write_clip
-    from visual_dynamics.cli.output import ResultFolder, check_area
-
-    kinds = [kind.value for kind in clip]
-    with ResultFolder(out, overwrite) as folder:
-        loaded = _load(model, device)
-        if full_size and not loaded.keeps_size(image):
-            write_clip(folder, loaded, image, steps, seed, source.value if source else None, kinds)
-        else:
-            check_area(steps + 1, loaded.size, scale)
-            with busy(f"making {counted(steps, 'step')}"):
-                frames = loaded.extrapolate(image, steps, seed, source.value if source else None)
-                folder.write_pictures("frame", loaded.with_alpha(frames, image))
-                folder.write_grid("clip.png", list(frames), [f"step {k}" for k in range(steps + 1)], scale)
-                folder.write_clips("clip", frames, scale, kinds, fps=6)
-    typer.echo(f"{counted(steps, 'step')} from {image} in {out}: see clip.png")
-
-
-@app.command()
-def traverse(
-    image: ImageArgument,
-    model: ModelOption = MODEL,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_DIMENSIONS, help="Number of dimensions.")] = 5,
-    out: OutOption = OUT / "traverse",
-    clip: ClipOption = CLIPS,
-    scale: ScaleOption = 3,
-    overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Vary the dimensions of z that carry motion, each alone, the strongest first."""
-    from visual_dynamics.cli.output import ResultFolder, check_area
-
-    with ResultFolder(out, overwrite) as folder, busy("varying z"):
-        loaded = _load(model, device)
-        found = loaded.traverse(image, count)
-        values = found[0].values
-        check_area(len(found) * len(values), loaded.size, scale)
-        folder.write_picture("input.png", loaded.picture(image))
-        for place, strip in enumerate(found, 1):
-            stem = f"dimension_{place:02d}_z{strip.dimension}"
-            folder.write_grid(f"{stem}.png", strip.frames, [f"{value:g}" for value in values], scale, len(values))
-            there_and_back = [*strip.frames, *strip.frames[-2:0:-1]]
-            folder.write_clips(stem, there_and_back, scale, [kind.value for kind in clip], fps=8)
-    strongest = ", ".join(f"{strip.dimension} ({strip.nats:.1f} nats)" for strip in found)
-    typer.echo(f"{counted(len(found), 'dimension')} of z on {image} in {out}, the strongest first: {strongest}")
+for verb in (sample, analogy, extrapolate, traverse):
+    app.command()(verb)
 
 
 @app.command()
@@ -229,7 +71,7 @@ def demo(
     from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder:
-        page = make_demo(_load(model, device), seed, folder)
+        page = make_demo(load_model(model, device), seed, folder)
     typer.echo(f"open {page} in a browser")
 
 
@@ -283,7 +125,7 @@ def compact(
         raise UserError(f"a model is a .safetensors file, and {file} would not be one")
     if file.exists() and not overwrite:
         raise UserError(f"{file} exists already; --overwrite replaces it")
-    loaded = _load(model, "auto" if carry_over else "cpu")
+    loaded = load_model(model, "auto" if carry_over else "cpu")
     if carry_over:
         from visual_dynamics.api import Model
         from visual_dynamics.footage.carry_over import with_codes_that_carry_over
@@ -311,12 +153,6 @@ def bench(
     result = speed.compute(speed.plan_for(chosen, quick), chosen, lambda what: typer.echo(f"{what} ...", err=True))
     write_atomically(out / "speed.json", json.dumps(result, indent=1).encode() + b"\n")
     typer.echo(speed.table(result))
-
-
-def _load(model: str, device: str) -> Model:
-    from visual_dynamics.api import load
-
-    return load(model, device)
 
 
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     import torch
 
+    from visual_dynamics.api import Model
+
+Result = TypeVar("Result")
 OUT = Path("out")  # where results go by default, each verb's in a folder of its name
 SEED_HELP = "A whole number; the same seed gives the same pictures."
 
@@ -47,6 +50,22 @@ def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(things, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def track(results: Iterator[Result], count: int, words: str) -> Iterator[Result]:
+    """Results as they come, with a progress bar on stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield from bar.track(results, total=count, description=words)
+
+
+def load_model(name: str, device: str) -> Model:
+    from visual_dynamics.api import load
+
+    return load(name, device)
 
 
 def find_device(name: str) -> torch.device:

@@ -90,6 +90,11 @@ class ResultFolder:
         self.write_clips(stem, [before, after], 1, kinds, fps=2)
 
 
+def largest_side(count: int) -> int:
+    """The longer side of `count` pictures that fit into a grid or clip."""
+    return math.isqrt(MAX_PIXELS // count)
+
+
 def check_area(count: int, side: int, scale: int) -> None:
     """Refuse pictures that, enlarged, would take minutes to write and much of a machine's memory."""
     if count * (side * scale) ** 2 > MAX_PIXELS:

@@ -35,8 +35,7 @@ from visual_dynamics.data.shapes_large import draw_large
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import Group, number, sheet, table, to_pixels
-from visual_dynamics.sampling.analogy import reconstruct
-from visual_dynamics.sampling.full_size import FullSize
+from visual_dynamics.sampling.moves import reconstruct
 
 SIZE = 512
 SCENES, SMALL_SCENES = 12, 2
@@ -73,7 +72,7 @@ def compute(options: FullSizeOptions, device: torch.device, progress: Progress) 
             made = methods(model, before, after)
             for method, picture in made.items():
                 tables[name].setdefault(method, []).append(metrics(picture, before, after))
-            futures = model.full_size_futures(before, FUTURES, options.seed + place)
+            futures = model.each_sample(before, FUTURES, options.seed + place, full_size=True)
             kept[name] += [100 * float(unchanged(future, before)[still[place]].mean()) for future in futures]
             if grain == 0 and place < SHOWN:
                 rows.append([_middle(picture) for picture in (before, after, *list(made.values())[1:])])
@@ -92,7 +91,8 @@ def compute(options: FullSizeOptions, device: torch.device, progress: Progress) 
 
 def methods(model: Model, before: Pixels, after: Pixels) -> dict[str, Pixels]:
     """The next picture, (SIZE, SIZE, 3), that each method makes from the model's prediction; "copy" first."""
-    (frame, box), (truth, _) = model.prepare(before), model.prepare(after)
+    canvas, truth = model.open(before), model.open(after).frame
+    frame = canvas.frame
     predicted = reconstruct(model.predictor, frame, truth).cpu()
     large = torch.from_numpy(before).permute(2, 0, 1) / 255
     flow = _resized(optical_flow(frame, predicted), SIZE) * (SIZE / FLOW_SIZE)
@@ -103,7 +103,7 @@ def methods(model: Model, before: Pixels, after: Pixels) -> dict[str, Pixels]:
         "enlarged": to_pixels(_resized(predicted, SIZE)),
         "difference added": to_pixels(large + _resized(predicted - frame, SIZE)),
         "optical flow": to_pixels(warped + _resized(rest, SIZE)),
-        "ours": FullSize(before, frame, box).future(predicted),
+        "ours": canvas.large.future(predicted),
     }
 
 

@@ -48,7 +48,7 @@ from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, plot, table
 from visual_dynamics.sampling.latents import Prior, TrainingPosteriors
-from visual_dynamics.sampling.sampler import ModelSampler
+from visual_dynamics.sampling.moves import ModelSampler
 
 PAPER = {
     "Flow": (6.77, 7.07, 6.07, 8.42),

@@ -36,14 +36,14 @@ from visual_dynamics.experiments import traversal_pictures
 from visual_dynamics.experiments.futures_figure import CREDIT, as_pixels, encoded
 from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-from visual_dynamics.sampling import traversal
-from visual_dynamics.sampling.traversal import Usage, moved, path, stored_usage, traverse
+from visual_dynamics.sampling import moves
+from visual_dynamics.sampling.moves import Usage, moved, path, stored_usage, traverse
 
 SUMMARY = "what the strongest dimensions of z move, each varied alone (figure of the meaning of z)"
 IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on
 SHOWN = 3  # of them in the figure
 STRONGEST = 5
-VALUES = traversal.VALUES  # on the path of a dimension
+VALUES = moves.VALUES  # on the path of a dimension
 TARGET = 20.0  # ratio
 MEASURED = 32  # active dimensions at most, and as many inactive ones
 
@@ -119,7 +119,7 @@ def sprite_images(folder: Path, count: int, seed: int, size: int) -> Images:
 
 
 def path_values() -> Tensor:
-    return traversal.path_values(VALUES)
+    return moves.path_values(VALUES)
 
 
 def measure(model: Model, name: str, images: Images, tell: Any) -> dict[str, Any]:

@@ -58,9 +58,8 @@ from visual_dynamics.experiments import video_figures, video_judge
 from visual_dynamics.experiments.futures_figure import as_pixels, encoded, zoom_box
 from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.reporting.origin import origin
-from visual_dynamics.sampling.analogy import reconstruct
-from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.moves import futures, reconstruct
 
 SUMMARY = (
     "held-out scenes of real video: what is explained, what moves, what stays still (results on Exercise, PennAction)"

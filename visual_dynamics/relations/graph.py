@@ -17,8 +17,8 @@ from torch import Tensor
 
 from visual_dynamics.relations.dependence import SPREAD, Dependence, Spread, dependences, spread
 from visual_dynamics.relations.segments import motion_segments
-from visual_dynamics.sampling.futures import futures
 from visual_dynamics.sampling.latents import LatentSource
+from visual_dynamics.sampling.moves import futures
 from visual_dynamics.sampling.predictor import Predictor
 
 SAMPLES = 64  # futures

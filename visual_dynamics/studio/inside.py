@@ -14,7 +14,7 @@ from torch import Tensor
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import picture_grid
 from visual_dynamics.relations.graph import relations_of
-from visual_dynamics.sampling.futures import futures
+from visual_dynamics.sampling.moves import futures
 from visual_dynamics.studio.context import Code, Here, ImageAsk, Seed, SourceName, Url, codes_for, still
 from visual_dynamics.studio.pictures import as_url
 from visual_dynamics.studio.shelf import Seen

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.sampling.traversal import path, stored_usage
+from visual_dynamics.sampling.moves import path, stored_usage
 from visual_dynamics.studio.arrows import arrows_between, in_words
 from visual_dynamics.studio.context import (
     MAX_LATENT,

@@ -20,7 +20,7 @@ from visual_dynamics.data.shards import ShardedPairs
 from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
-from visual_dynamics.sampling.sampler import ModelSampler
+from visual_dynamics.sampling.moves import ModelSampler
 from visual_dynamics.study import store, study_file
 from visual_dynamics.study.clips import ClipMaker
 from visual_dynamics.study.plan import REAL, Design, Shown, clips_of, plan_sessions

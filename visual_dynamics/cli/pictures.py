@@ -1,0 +1,192 @@
+"""Verbs that make pictures of an image: sample, analogy, extrapolate, traverse."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from visual_dynamics.cli.options import (
+    OUT,
+    DeviceOption,
+    ImageArgument,
+    ModelOption,
+    OutOption,
+    OverwriteOption,
+    ScaleOption,
+    SeedOption,
+    busy,
+    counted,
+    load_model,
+    track,
+)
+
+if TYPE_CHECKING:
+    from visual_dynamics.sampling.canvas import Canvas
+
+MAX_FUTURES, MAX_STEPS, MAX_DIMENSIONS = 1_000, 1_000, 100  # the Python API makes more
+OVERVIEW_SIDE = 480  # pixels of the longer side in grids and walls at full size
+CLIP_SIDE = 1920  # and in clips: few players play more
+
+
+class LatentChoice(StrEnum):
+    posteriors = "posteriors"
+    learned = "learned"
+    prior = "prior"
+
+
+class ClipKind(StrEnum):
+    gif = "gif"
+    webp = "webp"
+    apng = "apng"
+    mp4 = "mp4"
+
+
+ClipOption = Annotated[list[ClipKind], typer.Option("--clip", help="Kind of animation to write; may be repeated.")]
+SourceOption = Annotated[
+    LatentChoice | None,
+    typer.Option(
+        help="Where z comes from: training posteriors, a mixture of Gaussians that was fitted to them, or N(0, I).",
+        show_default="posteriors where the model holds them",
+    ),
+]
+FullSizeOption = Annotated[
+    bool,
+    typer.Option("--full-size", help="Results as large as IMAGE: its own pixels, moved; --scale does not apply."),
+]
+MODEL, CLIPS = "shapes", [ClipKind.gif]
+
+
+def sample(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_FUTURES, help="Number of futures.")] = 8,
+    seed: SeedOption = 0,
+    source: SourceOption = None,
+    out: OutOption = OUT / "sample",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    full_size: FullSizeOption = False,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Sample plausible next frames of an image."""
+    from visual_dynamics.cli.output import ResultFolder
+    from visual_dynamics.images import shrink
+
+    with ResultFolder(out, overwrite) as folder:
+        loaded = load_model(model, device)
+        canvas = loaded.open(image)
+        side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
+        still, small = canvas.still(full_size), []
+        folder.write_picture("input.png", canvas.with_alpha(still))
+        futures = loaded.each_sample(canvas, count, seed, source.value if source else None, full_size)
+        for number, future in enumerate(track(futures, count, f"sampling {counted(count, 'future')}")):
+            folder.write_picture(f"future_{number:03d}.png", canvas.with_alpha(future))
+            small.append(shrink(future, side))
+        still = shrink(still, side)
+        folder.write_grid("futures.png", [still, *small], ["input", *(f"future {k}" for k in range(count))], scale)
+        folder.write_wall("futures", still, small, scale, clip)
+    typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
+
+
+def analogy(
+    before: Annotated[Path, typer.Argument(help="A frame of the motion to carry over.")],
+    after: Annotated[Path, typer.Argument(help="The next frame of it.")],
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    out: OutOption = OUT / "analogy",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Carry the motion between two frames over to another image."""
+    from visual_dynamics.cli.output import ResultFolder
+
+    with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
+        loaded = load_model(model, device)
+        first, second, canvas = (loaded.open(path) for path in (before, after, image))
+        moved = loaded.apply(canvas, loaded.encode(first, second))
+        folder.write_picture("result.png", canvas.with_alpha(moved))
+        pictures = [first.still(), second.still(), canvas.still(), moved]
+        folder.write_grid("analogy.png", pictures, ["before", "after", "input", "result"], scale)
+        folder.write_clips("analogy", [canvas.still(), moved], scale, clip, fps=2)
+    typer.echo(f"the motion from {before} to {after} on {image} in {out}: see analogy.png")
+
+
+def extrapolate(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    steps: Annotated[int, typer.Option(min=1, max=MAX_STEPS, help="Frames to add.")] = 8,
+    seed: SeedOption = 0,
+    source: SourceOption = None,
+    out: OutOption = OUT / "extrapolate",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    full_size: FullSizeOption = False,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Make a clip from one image by repeating a sampled motion."""
+    from visual_dynamics.cli.output import ResultFolder
+    from visual_dynamics.images import shrink
+
+    with ResultFolder(out, overwrite) as folder:
+        loaded = load_model(model, device)
+        canvas = loaded.open(image)
+        side, scale = shown_size(canvas, steps + 1, scale, full_size, CLIP_SIDE)
+        frames = []
+        made = loaded.each_step(canvas, steps, seed, source.value if source else None, full_size)
+        for number, frame in enumerate(track(made, steps + 1, f"making {counted(steps, 'step')}")):
+            folder.write_picture(f"frame_{number:03d}.png", canvas.with_alpha(frame))
+            frames.append(shrink(frame, side))
+        side, scale = shown_size(canvas, steps + 1, scale, full_size, OVERVIEW_SIDE)
+        small = [shrink(frame, side) for frame in frames]
+        folder.write_grid("clip.png", small, [f"step {k}" for k in range(steps + 1)], scale)
+        folder.write_clips("clip", frames, scale, clip, fps=6)
+    typer.echo(f"{counted(steps, 'step')} from {image} in {out}: see clip.png")
+
+
+def traverse(
+    image: ImageArgument,
+    model: ModelOption = MODEL,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_DIMENSIONS, help="Number of dimensions.")] = 5,
+    out: OutOption = OUT / "traverse",
+    clip: ClipOption = CLIPS,
+    scale: ScaleOption = 3,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Vary the dimensions of z that carry motion, each alone, the strongest first."""
+    from visual_dynamics.cli.output import ResultFolder, check_area
+
+    with ResultFolder(out, overwrite) as folder, busy("varying z"):
+        loaded = load_model(model, device)
+        canvas = loaded.open(image)
+        found = loaded.traverse(canvas, count)
+        values = found[0].values
+        check_area(len(found) * len(values), loaded.size, scale)
+        folder.write_picture("input.png", canvas.still())
+        for place, strip in enumerate(found, 1):
+            stem = f"dimension_{place:02d}_z{strip.dimension}"
+            folder.write_grid(f"{stem}.png", strip.frames, [f"{value:g}" for value in values], scale, len(values))
+            folder.write_clips(stem, [*strip.frames, *strip.frames[-2:0:-1]], scale, clip, fps=8)  # there and back
+    strongest = ", ".join(f"{strip.dimension} ({strip.nats:.1f} nats)" for strip in found)
+    typer.echo(f"{counted(len(found), 'dimension')} of z on {image} in {out}, the strongest first: {strongest}")
+
+
+def shown_size(canvas: Canvas, count: int, scale: int, full_size: bool, longest: int) -> tuple[int, int]:
+    """The longer side at most, and the enlargement, of `count` results in an overview.
+
+    Results at full size are averaged down; others are shown as they are, enlarged.
+    """
+    from visual_dynamics.cli.output import check_area, largest_side
+
+    if full_size and not canvas.unscaled:
+        return min(longest, largest_side(count)), 1
+    side = canvas.frame.shape[-1]
+    check_area(count, side, scale)
+    return side, scale
