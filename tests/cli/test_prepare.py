@@ -9,6 +9,7 @@ import torch
 from tests.characters import noise_characters
 from tests.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.footage.scenes import film
+from visual_dynamics.cli.prepare import NEEDED
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import training_pairs
@@ -83,6 +84,12 @@ def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
     assert json.loads(Path("run1/config.json").read_text())["stream"] is True
     assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--stream")
+
+
+def test_opencv_is_missing(refused: Refused, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NEEDED, "OpenCV", "no_such_module")
+    words = refused("prepare", "videos", "clips", "--out", "data")
+    assert "prepare videos needs OpenCV: pip install 'visual-dynamics[video]'" in words
 
 
 def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path) -> None:

@@ -22,7 +22,7 @@ from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
-from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.reporting.base import run_all, run_experiment
 from visual_dynamics.training.config import TrainingConfig

@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import resource, sys
 from pathlib import Path
-from visual_dynamics.footage import clip_files, prepare, takes
+from visual_dynamics.footage import clip, plan, prepare
 
-clip_files.SHARD_BYTES, takes.PIECE = 2**20, 20
-prepare.prepare_videos(Path(sys.argv[1]), Path(sys.argv[2]), clip_files.Settings(size=64))
+clip.SHARD_BYTES, plan.PIECE = 2**20, 20
+prepare.prepare_videos(Path(sys.argv[1]), Path(sys.argv[2]), clip.Settings(size=64))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.footage.clips import SHARED, texture
-from visual_dynamics.footage.reading import open_clip
+from visual_dynamics.footage.reading import Video
 from visual_dynamics.footage.shots import _apart, _sketch, find_cuts
 from visual_dynamics.images import Pixels
 
@@ -122,7 +122,7 @@ def test_real_clips_joined() -> None:
     names = ("sam2_03_blocks.mp4", "sports2d_demo.mp4", "sam2_01_dog.mp4", "sam2_05_default_juggle.mp4")
     frames = []
     for name in names:
-        for _, frame in zip(range(25), open_clip(SHARED / name), strict=False):
+        for _, frame in zip(range(25), Video(SHARED / name), strict=False):
             assert frame.pixels.shape == (360, 640, 3)
             frames.append(frame.pixels[::2, ::2])
     assert find_cuts(frames) == [25, 50, 75]

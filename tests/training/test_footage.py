@@ -18,7 +18,7 @@ from visual_dynamics.data.pairs import IndexedPairs
 from visual_dynamics.data.shard_files import open_shard, shard_bytes
 from visual_dynamics.data.shards import ShardedPairs, open_pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clip_files import Settings
+from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training import data
 from visual_dynamics.training.ahead import ReadAhead

@@ -17,6 +17,7 @@ CROP_HELP = (
     "motion (a square around what moves), centre, labels (around PennAction's boxes), or X,Y,W,H.  "
     "[default: motion, or labels for PennAction]"
 )
+NEEDED = {"OpenCV": "cv2", "SciPy": "scipy"}  # by prepare videos, beside what every installation has
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 
@@ -68,25 +69,28 @@ def videos(
 ) -> None:
     """Cut clips into pairs: shots, a steady camera, a square crop; still and broken pairs are dropped.
 
-    PennAction, as published (folders frames and labels), is taken with its boxes and its split.
+    PennAction, as published (folders frames and labels), keeps its boxes and its split.
 
-    Killed at any moment and started again, it does only what is missing.
+    Interrupted, even killed, and started again, it does only what is missing.
     """
     import os
+    from importlib.util import find_spec
 
-    from visual_dynamics.footage.clip_files import Settings
-    from visual_dynamics.footage.pennaction import holds_pennaction
+    if missing := [name for name, module in NEEDED.items() if find_spec(module) is None]:
+        raise UserError(f"prepare videos needs {' and '.join(missing)}: pip install 'visual-dynamics[video]'")
+    from visual_dynamics.footage.clip import Settings
     from visual_dynamics.footage.prepare import prepare_videos
+    from visual_dynamics.footage.sources import holds_pennaction
 
     crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)
     with progress_bar("clips") as progress:
         summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress)
-    for line in _told(summary, out):
+    for line in _report(summary, out):
         typer.echo(line)
 
 
-def _told(summary: dict[str, Any], out: Path) -> list[str]:
+def _report(summary: dict[str, Any], out: Path) -> list[str]:
     """A summary of clips in a few lines."""
     kept, sides = summary["kept"], summary["splits"]
     dropped = ", ".join(f"{count} {reason}" for reason, count in summary["dropped_pairs"].items()) or "none"

@@ -1,8 +1,7 @@
-"""Which square of a steady picture is kept: the middle, a window around what moves or around labelled boxes, or a given
-box.
+"""Which square of a steady picture is kept: the middle, a window around motion or labelled boxes, or a given box.
 
-A window around what moves may be wider than an upright picture, so that it does not cut people at head and feet; what
-lies beyond the picture repeats an edge, as it does when a model is given a picture that is not square.
+A window around motion may be wider than an upright picture, so that people keep heads and feet; beyond the picture its
+edge is repeated, as when a model is given a picture that is not square.
 
 H, W: height and width of a frame in pixels; h, w: of a small copy. Boxes are in whole pixels.
 """
@@ -13,20 +12,21 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.stabilise import Matrix, moved
+from visual_dynamics.footage.camera import Matrix, moved
 from visual_dynamics.images import Box, Pixels
 
 Crop = Literal["centre", "motion", "labels"] | Box
 
-NOISE = 6.0  # grey levels that a pixel of a small copy may change by although nothing moves
+NOISE = 6.0  # grey levels by which a pixel of a small copy may change although nothing moves
 OUTSIDE = 0.01  # share of the motion that may lie beyond each side of the window
-MARGIN = 1.35  # the window is so many times as wide as what moves: people have parts that rest
+MARGIN = 1.35  # width of the window over that of the motion: people have parts that rest
 LABELS_MARGIN = 1.15  # boxes are drawn close around people
-LEAST = 0.4  # of the shorter side of the picture: a window is no smaller
+LEAST = 0.4  # least width of a window, as a share of the shorter side of the picture
 
 
 def read_crop(words: str) -> Crop:
@@ -56,9 +56,9 @@ def common(one: Box, other: Box) -> Box:
 
 
 def motion_energy(copies: Sequence[Pixels], transforms: Sequence[Matrix | None], step: int) -> npt.NDArray[np.float64]:
-    """Where a shot moves, (h, w): by how much a pixel changes within `step` frames, beyond noise, on average.
+    """Mean change of each pixel (h, w) within `step` frames, beyond noise.
 
-    `copies` are small grey frames uint8 (h, w); transforms, for pixels of the copies, take them to the first one.
+    copies: small grey frames uint8 (h, w); transforms: from each of them to the first, in their pixels.
     """
     total = np.zeros(copies[0].shape)
     recent: list[npt.NDArray[np.float32]] = []
@@ -70,10 +70,10 @@ def motion_energy(copies: Sequence[Pixels], transforms: Sequence[Matrix | None],
 
 
 def motion_window(energy: npt.NDArray[np.float64], factor: float, room: Box, least: int) -> Box:
-    """A square of at least `least` pixels around where the energy (h, w) is, as far as that is in `room`.
+    """A square of at least `least` pixels around the energy (h, w) in `room`, or the middle square if nothing moves.
 
-    A pixel of the energy is `factor` pixels of the picture wide. Where nothing moves the window is the middle square.
-    It is never higher than the room, but as wide as it is high.
+    A pixel of the energy is `factor` pixels of the picture wide. The square is never higher than the room, but may be
+    wider.
     """
     inside = np.zeros_like(energy)
     rows, columns = (
@@ -90,8 +90,7 @@ def motion_window(energy: npt.NDArray[np.float64], factor: float, room: Box, lea
 def labels_window(boxes: npt.NDArray[np.float64], transforms: Sequence[Matrix | None], room: Box, least: int) -> Box:
     """A square of at least `least` pixels around the boxes (T, 4) of all frames, as the first frame's camera sees them.
 
-    Boxes are left, top, right, bottom in pixels of the frames. Frames whose box is NaN do not count; the window is the
-    middle square where none does.
+    Boxes are left, top, right, bottom in pixels of their frames, or NaN if unknown; if all are, the middle square.
     """
     corners = []
     for box, transform in zip(boxes, transforms, strict=True):
@@ -116,14 +115,14 @@ def _around(extent: tuple[float, ...], margin: float, room: Box, least: int) -> 
 
 
 def _extent(profile: npt.NDArray[np.float64], factor: float) -> tuple[float, float]:
-    """From where to where a profile has all but a little of its sum, in pixels of the picture."""
+    """Start and end of all but a little of a profile's sum, in pixels of the picture."""
     share = np.cumsum(profile) / profile.sum()
     first, last = np.searchsorted(share, OUTSIDE), np.searchsorted(share, 1 - OUTSIDE)
     return float(first) * factor, float(last + 1) * factor
 
 
 def _placed(start: float, stop: float, side: int, low: int, length: int) -> int:
-    """Where a window of `side` begins: its middle on that of what moves, or of the room where that is too small."""
+    """Start of a window of `side` around the middle of the motion, or of the room if that is too small."""
     if side > length:
         return low + (length - side) // 2
     return int(np.clip(round((start + stop - side) / 2), low, low + length - side))
@@ -132,8 +131,6 @@ def _placed(start: float, stop: float, side: int, low: int, length: int) -> int:
 def _warped(copy: Pixels, transform: Matrix | None) -> npt.NDArray[Any]:
     if transform is None:
         return copy
-    import cv2
-
     height, width = copy.shape
     warped: npt.NDArray[Any] = cv2.warpAffine(
         copy, transform, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE

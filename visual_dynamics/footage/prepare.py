@@ -3,12 +3,12 @@
 settings.json    how it was made
 shards/          frames and pairs (data/shard_files.py)
 records/         what was done with each clip; a clip with a record is complete
-contact.png      some pairs of every scene, to look at
+contact.png      some pairs of every scene
 summary.json     what was kept and dropped, and why
 manifest.json    source, licence, scene, split, times, crops and shards of every clip; written last
 
-Clips are prepared in processes beside each other, in any order; what is written does not depend on it. Nothing in the
-folder tells when or where it was made: two runs over the same clips give the same bytes.
+Clips are prepared in parallel processes, in any order. The result does not depend on it, and does not say when or where
+it was made: two runs over the same clips give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,31 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
+from PIL import Image, ImageDraw
 
-from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage
+from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage, open_shard
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
-from visual_dynamics.footage.clip_files import Record, Settings, prepare_clip, to_json
-from visual_dynamics.footage.contact_sheet import contact_sheet
-from visual_dynamics.footage.pennaction import find_sequences, holds_pennaction
-from visual_dynamics.footage.sources import Source, find_sources, held_out_scenes
-from visual_dynamics.footage.takes import Tell
+from visual_dynamics.footage.clip import Record, Settings, prepare_clip, to_json
+from visual_dynamics.footage.sources import ListedClip, find_clips, held_out_scenes
+from visual_dynamics.images import Pixels
+from visual_dynamics.media import saved
 
 Progress = Callable[[float, int], None]  # clips done, all
 OWN = (MANIFEST, "summary.json", "contact.png", "records/*.json", "shards/*.safetensors", SETTINGS)
+PARTS = (".*.part", "records/.*.part", "shards/.*.part")  # unfinished files of a killed run
+
+# of the contact sheet
+SCENES, PAIRS = 40, 6  # at most: scenes, spread over all of them, and pairs of each
+TILE, GAP, LABEL = 96, 4, 14  # pixels: side of a picture, between pairs, height of a line of words above each row
+STRONGER = 3  # factor on the differences
+GROUND, INK = (24, 24, 24), (220, 220, 220)
 
 
 def prepare_videos(
@@ -49,98 +56,99 @@ def prepare_videos(
     settings: Settings,
     workers: int = 1,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
     """Prepare every clip of a folder that is not prepared yet; returns the summary.
 
-    With `overwrite` what an earlier run left in `out` is removed first.
+    overwrite: first remove what an earlier run left in `out`.
     """
-    sources = find_sequences(folder) if holds_pennaction(folder) else find_sources(folder)
+    clips = find_clips(folder)
     if out.resolve() == folder.resolve():
         raise UserError(f"{out} holds the clips; give another folder with --out")
     check_folder(out)
-    _check_earlier(out, sources, settings, overwrite)
-    with _owned(out):
+    _check_earlier(out, clips, settings, overwrite)
+    with _locked(out):
         if overwrite:
             _remove_own(out)
-        for left in (
-            *out.glob(".*.part"),
-            *out.glob("records/.*.part"),
-            *out.glob("shards/.*.part"),
-        ):  # of a killed run
-            left.unlink(missing_ok=True)
+        for pattern in PARTS:
+            for part in out.glob(pattern):
+                part.unlink(missing_ok=True)
         _write_if_new(out / SETTINGS, to_json(settings.to_dict()))
-        results = _prepare_all(sources, settings, out, workers, progress)
+        results = _prepare_all(clips, settings, out, workers, progress)
         records = {name: result for name, result in results.items() if not isinstance(result, str)}
         faults = {name: result for name, result in results.items() if isinstance(result, str)}
         if not records:
             _remove_own(out)
-            told = "; ".join(f"{name}: {fault}" for name, fault in list(faults.items())[:3])
+            reasons = "; ".join(f"{name}: {fault}" for name, fault in list(faults.items())[:3])
             more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
-            raise UserError(f"no clip in {folder} gives a pair ({told}{more})")
-        files = _files(sources, records, settings.held_out)
-        summary = summarise(files, faults)
-        _write_if_new(out / "contact.png", contact_sheet(out, files))
+            raise UserError(f"no clip in {folder} gives a pair ({reasons}{more})")
+        files = _manifest_files(clips, records, settings.held_out)
+        summary = _summary(files, faults)
+        _write_if_new(out / "contact.png", _contact_sheet(out, files))
         _write_if_new(out / "summary.json", to_json(summary))
         _write_if_new(out / MANIFEST, to_json({**settings.to_dict(), "files": files}))
     return summary
 
 
-def summarise(files: list[dict[str, Any]], faults: dict[str, str]) -> dict[str, Any]:
-    """What was kept and dropped, and why."""
-    dropped: Counter[str] = Counter()
-    for file in files:
-        dropped.update(file["dropped"])
-    cameras = Counter(take["camera"] for file in files for take in file["takes"])
-    sides = {
-        split: {
-            "clips": sum(file["split"] == split for file in files),
-            "scenes": sorted({file["scene"] for file in files if file["split"] == split}),
-            "pairs": sum(file["pairs"] for file in files if file["split"] == split),
-        }
-        for split in ("train", "held-out")
-    }
-    return {
-        "clips": len(files) + len(faults),
-        "kept": {
-            "clips": len(files),
-            "scenes": len({file["scene"] for file in files}),
-            "frames": sum(shard["frames"] for file in files for shard in file["shards"]),
-            "pairs": sum(file["pairs"] for file in files),
-            "bytes": sum(shard["bytes"] for file in files for shard in file["shards"]),
-        },
-        "dropped_pairs": dict(sorted(dropped.items())),
-        "shots": sum(file["shots"] for file in files),
-        "takes": dict(sorted(cameras.items())),
-        "splits": sides,
-        "unusable_clips": faults,
-        "broken_clips": {file["file"]: file["broken"] for file in files if file["broken"]},
-    }
+def _prepare_all(
+    clips: list[ListedClip], settings: Settings, out: Path, workers: int, progress: Progress
+) -> dict[str, Record | str]:
+    """File name -> its record, or why there is none; in the order of the clips."""
+    progress(0, len(clips))
+    results: dict[str, Record | str] = {}
+    if min(workers, len(clips)) <= 1:
+        for done, clip in enumerate(clips):
+            results[clip.name] = prepare_clip(
+                clip,
+                settings,
+                out,
+                lambda share, done=done: progress(done + share, len(clips)),  # type: ignore[misc]
+            )
+            progress(done + 1, len(clips))
+        return results
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
+        longest_first = sorted(clips, key=_bytes, reverse=True)  # else all would wait for a long clip that came last
+        tasks = {pool.submit(prepare_clip, clip, settings, out): clip for clip in longest_first}
+        try:
+            for task in as_completed(tasks):
+                results[tasks[task].name] = task.result()
+                progress(len(results), len(clips))
+        except BrokenProcessPool as error:
+            raise UserError("a worker process died; run the command again, it continues where it was") from error
+        except BaseException:  # Ctrl-C, a full disk: unfinished clips start again next time
+            for child in multiprocessing.active_children():
+                child.terminate()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return {clip.name: results[clip.name] for clip in clips}
 
 
-def _files(sources: list[Source], records: dict[str, Record], share: float) -> list[dict[str, Any]]:
-    """The manifest's entries: what is known of a clip, and what became of it."""
-    chosen = [source for source in sources if source.name in records]
-    pairs: Counter[str] = Counter()
-    for source in chosen:
-        if not source.split:
-            pairs[source.scene] += records[source.name]["pairs"]
-    held_out = held_out_scenes(pairs, share)
-    return [
-        {
-            "file": source.name,
-            "scene": source.scene,
-            "split": source.split or ("held-out" if source.scene in held_out else "train"),
-            "source": source.source,
-            "licence": source.licence,
-        }
-        | records[source.name]
-        for source in chosen
-    ]
+def _end_with_parent() -> None:
+    """In a worker: ignore Ctrl-C, which the parent handles, and end when the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def _check_earlier(out: Path, sources: list[Source], settings: Settings, overwrite: bool) -> None:
-    """Refuse to mix with what is in the folder, unless it is an earlier run over the same clips in the same way."""
+def _bytes(clip: ListedClip) -> int:
+    try:
+        return clip.path.stat().st_size
+    except OSError:
+        return 0
+
+
+# --- the folder ---
+
+
+def _check_earlier(out: Path, clips: list[ListedClip], settings: Settings, overwrite: bool) -> None:
+    """Stop if the folder holds anything but an earlier run over the same clips with the same settings."""
     if overwrite or not out.is_dir() or not any(path.name != "prepare.lock" for path in out.iterdir()):
         return
     hint = "give --overwrite to start anew, or another folder with --out"
@@ -154,15 +162,15 @@ def _check_earlier(out: Path, sources: list[Source], settings: Settings, overwri
         if earlier.get(name) != value:
             option = f"--{name.replace('_', '-')}"
             raise UserError(f"{out} was made with {option} {earlier.get(name)}, not {value}: {hint}")
-    known = {source.key for source in sources}
+    known = {clip.key for clip in clips}
     gone = sorted(path.stem for path in (out / "records").glob("*.json") if path.stem not in known)
     if gone:
         raise UserError(f"{out} has pairs of clips that are no longer there ({', '.join(gone[:3])}): {hint}")
 
 
 @contextmanager
-def _owned(out: Path) -> Iterator[None]:
-    """A folder that no other process prepares; made where it is missing, and taken back if nothing comes of it."""
+def _locked(out: Path) -> Iterator[None]:
+    """Keep other processes out of the folder. It is made if it is missing, and removed if it stays empty."""
     made = missing_folders(out)
     lock = FileLock(out / "prepare.lock")
     try:
@@ -183,7 +191,7 @@ def _owned(out: Path) -> Iterator[None]:
 
 
 def _remove_own(out: Path) -> None:
-    """Remove what this program has made in a folder, and nothing else; what tells that it has goes last."""
+    """Remove what this program has made in a folder, and nothing else; settings.json, which identifies it, last."""
     if not holds_footage(out):
         return
     for pattern in OWN:
@@ -193,65 +201,104 @@ def _remove_own(out: Path) -> None:
     remove_empty([out / "records"])
 
 
-def _prepare_all(
-    sources: list[Source], settings: Settings, out: Path, workers: int, progress: Progress | None
-) -> dict[str, Record | str]:
-    """File name -> its record, or why there is none; in the order of the sources."""
-    tell = progress or (lambda done, total: None)
-    tell(0, len(sources))
-    results: dict[str, Record | str] = {}
-    if min(workers, len(sources)) <= 1:
-        for done, source in enumerate(sources):
-            within: Tell = partial(_tell_within, tell, done, len(sources))
-            results[source.name] = prepare_clip(source, settings, out, within)
-            tell(len(results), len(sources))
-        return results
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
-        first = sorted(sources, key=_length, reverse=True)  # a long clip that came last would be waited for
-        tasks = {pool.submit(prepare_clip, source, settings, out): source for source in first}
-        try:
-            for task in as_completed(tasks):
-                results[tasks[task].name] = task.result()
-                tell(len(results), len(sources))
-        except BrokenProcessPool as error:
-            raise UserError("a worker process died; run the command again, it goes on where it was") from error
-        except BaseException:  # Ctrl-C, a full disk: what the others are at is begun anew the next time
-            for child in multiprocessing.active_children():
-                child.terminate()
-            pool.shutdown(cancel_futures=True)
-            raise
-    return {source.name: results[source.name] for source in sources}
-
-
-def _tell_within(tell: Progress, done: int, total: int, share: float) -> None:
-    tell(done + share, total)
-
-
-def _length(source: Source) -> int:
-    try:
-        return source.path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _end_with_parent() -> None:
-    """In a worker: it ends when the process that started it ends, and leaves it to that one to hear Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _write_if_new(path: Path, data: bytes) -> None:
-    try:
-        if path.read_bytes() == data:
-            return
-    except OSError:
-        pass
-    write_atomically(path, data)
+    if not path.is_file() or path.read_bytes() != data:
+        write_atomically(path, data)
+
+
+# --- what it says of the clips ---
+
+
+def _manifest_files(clips: list[ListedClip], records: dict[str, Record], share: float) -> list[dict[str, Any]]:
+    """The manifest's entries: a clip's origin, split and record."""
+    chosen = [clip for clip in clips if clip.name in records]
+    pairs: Counter[str] = Counter()
+    for clip in chosen:
+        if not clip.split:
+            pairs[clip.scene] += records[clip.name]["pairs"]
+    held_out = held_out_scenes(pairs, share)
+    return [
+        {
+            "file": clip.name,
+            "scene": clip.scene,
+            "split": clip.split or ("held-out" if clip.scene in held_out else "train"),
+            "source": clip.source,
+            "licence": clip.licence,
+        }
+        | records[clip.name]
+        for clip in chosen
+    ]
+
+
+def _summary(files: list[dict[str, Any]], faults: dict[str, str]) -> dict[str, Any]:
+    """What was kept and dropped, and why."""
+    dropped: Counter[str] = Counter()
+    for file in files:
+        dropped.update(file["dropped"])
+    cameras = Counter(take["camera"] for file in files for take in file["takes"])
+    splits = {name: [file for file in files if file["split"] == name] for name in ("train", "held-out")}
+    return {
+        "clips": len(files) + len(faults),
+        "kept": {
+            "clips": len(files),
+            "scenes": len({file["scene"] for file in files}),
+            "frames": sum(shard["frames"] for file in files for shard in file["shards"]),
+            "pairs": sum(file["pairs"] for file in files),
+            "bytes": sum(shard["bytes"] for file in files for shard in file["shards"]),
+        },
+        "dropped_pairs": dict(sorted(dropped.items())),
+        "shots": sum(file["shots"] for file in files),
+        "takes": dict(sorted(cameras.items())),
+        "splits": {
+            name: {
+                "clips": len(own),
+                "scenes": sorted({file["scene"] for file in own}),
+                "pairs": sum(file["pairs"] for file in own),
+            }
+            for name, own in splits.items()
+        },
+        "unusable_clips": faults,
+        "broken_clips": {file["file"]: file["broken"] for file in files if file["broken"]},
+    }
+
+
+def _contact_sheet(folder: Path, files: list[dict[str, Any]]) -> bytes:
+    """A PNG with a row per scene: frame, next frame and their difference, of pairs from its beginning to its end."""
+    scenes: dict[str, list[dict[str, Any]]] = {}
+    for file in files:
+        scenes.setdefault(file["scene"], []).append(file)
+    names = sorted(scenes)
+    names = [names[place] for place in _evenly(len(names), SCENES)]
+    high, wide = TILE + LABEL + GAP, 3 * TILE + 2 * GAP
+    sheet = Image.new("RGB", (GAP + PAIRS * wide, GAP + len(names) * high), GROUND)
+    draw = ImageDraw.Draw(sheet)
+    for row, name in enumerate(names):
+        top = GAP + row * high
+        pairs = sum(file["pairs"] for file in scenes[name])
+        words = f"{name}: {pairs} pairs, {scenes[name][0]['split']}"
+        draw.text((GAP, top), words.encode("ascii", "replace").decode(), fill=INK)
+        for column, (frame, next_frame) in enumerate(_some_pairs(folder, scenes[name])):
+            change = np.abs(next_frame.astype(np.int16) - frame) * STRONGER
+            for place, picture in enumerate((frame, next_frame, np.minimum(change, 255).astype(np.uint8))):
+                tile = Image.fromarray(picture).resize((TILE, TILE), Image.Resampling.BOX)
+                sheet.paste(tile, (GAP + column * wide + place * TILE, top + LABEL))
+    return saved(sheet, "PNG")
+
+
+def _some_pairs(folder: Path, files: list[dict[str, Any]]) -> Iterator[tuple[Pixels, Pixels]]:
+    """Pairs of frames (S, S, 3), spread over the files of a scene."""
+    shards = [shard for file in files for shard in file["shards"]]
+    ends = np.cumsum([shard["pairs"] for shard in shards])
+    for place in _evenly(int(ends[-1]), PAIRS):
+        which = int(np.searchsorted(ends, place, side="right"))
+        shard = open_shard(folder / shards[which]["file"])
+        number = place - int(ends[which]) + shards[which]["pairs"]
+        frame, next_frame = (np.array(shard.frames[places[number]]) for places in (shard.first, shard.second))
+        yield frame.transpose(1, 2, 0), next_frame.transpose(1, 2, 0)
+
+
+def _evenly(total: int, count: int) -> list[int]:
+    """Up to `count` places among `total`, from the first to the last."""
+    if total <= count:
+        return list(range(total))
+    return [place * (total - 1) // (count - 1) for place in range(count)]

@@ -1,6 +1,6 @@
-"""A video file becomes frames with their times, one at a time: a long clip needs no more memory than a short one.
+"""A video file, or a folder of pictures, as frames with their times. One frame is in memory at a time.
 
-Letters in shape comments: H, W height and width of an upright frame in pixels.
+H, W: height and width of an upright frame in pixels.
 """
 
 from __future__ import annotations
@@ -10,49 +10,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import av
 import numpy as np
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import why_no_file
-from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels
+from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels, read_image
 
-USUAL_RATE = 25.0  # frames a second, of a clip that does not tell
-LONGEST_STEP = 60.0  # seconds from one frame to the next; a longer step is a wrong time
+USUAL_RATE = 25.0  # frames a second, where a video file states none
+FOLDER_RATE = 30.0  # frames a second, of a folder of pictures
+PICTURES = (".jpg", ".jpeg", ".png")
+LONGEST_STEP = 60.0  # seconds between two frames; a longer step is a wrong time
 ROUNDING = 1e-3  # seconds; Matroska and WebM round times to milliseconds
 REFUSED = ("tty", "hls", "concat", "dash")  # text drawn as frames, and lists that name other files
 
 
 class Frame(NamedTuple):
-    """One frame of a clip."""
-
     pixels: Pixels  # uint8 (H, W, 3), RGB
     time: float  # seconds since the first frame
 
 
-class Clip:
-    """The frames of a video file. Each iteration reads the file anew, from its first frame.
+class Video:
+    """The frames of a video file. Each iteration reads the file again, from its first frame.
 
-    Frames come upright, as the rotation flag of a phone says, with square pixels. Their times grow. A time that does
-    not, or that leaps by more than a minute, is wrong, and the usual step takes its place.
+    Frames are upright, as the rotation flag of a phone says, with square pixels. Their times increase: a time that does
+    not, or that is more than a minute later, is wrong and is replaced by the usual step.
 
-    A clip may be damaged or cut off. The frames before the break are given, and then `broken` says in a few words what
-    happened; it is None for a sound clip, and before the end of an iteration. Damaged frames at the very start, as of a
-    recording that begins between two key frames, are passed over.
+    If the file is damaged or cut off, the frames before the break are given; `broken` then says what happened. It is
+    None for a sound file, and before the end of an iteration. Damaged frames at the very start, as of a recording that
+    begins between two key frames, are skipped.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rate = USUAL_RATE  # frames a second, as the file states it; times need not keep to it
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.rate = USUAL_RATE  # frames a second, as the file states it; times need not follow it
         self.size = (0, 0)  # H, W
-        self.seconds: float | None = None  # how long it is, where the file says so
+        self.seconds: float | None = None  # length, where the file states it
         self.broken: str | None = None
-        for frame in self:
+        for frame in self:  # decode one: raises UserError if this is no video
             self.size = frame.pixels.shape[:2]
             break
 
     def __iter__(self) -> Iterator[Frame]:
-        import av
-
         self.broken = None
         size: tuple[int, int] | None = None
         with _opened(self.path) as (container, stream):
@@ -74,7 +73,7 @@ class Clip:
                         self.broken = "its frames change in size"
                         break
                     size = pixels.shape[:2]
-                    time = clock.tell(decoded.time)
+                    time = clock.advance(decoded.time)
                     lasts = float((getattr(decoded, "duration", 0) or 0) * (decoded.time_base or 0))
                     end = time + max(lasts, 1 / self.rate)
                     yield Frame(pixels, time)
@@ -86,16 +85,43 @@ class Clip:
             self.broken = f"it ends after {end:.1f} of {ended:.1f} seconds"
 
 
-def open_clip(path: str | Path) -> Clip:
-    """A video file of any container and codec that FFmpeg reads. Its first frame has been decoded: it is a clip."""
-    return Clip(Path(path))
+class PictureFolder(Video):
+    """The pictures of a folder, in the order of their names, as frames."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.rate, self.broken = path, FOLDER_RATE, None
+        self.files = pictures(path)
+        if not self.files:
+            raise UserError(f"cannot read {path}: no pictures (*.jpg, *.png) in it")
+        self.seconds = len(self.files) / self.rate
+        height, width = read_image(self.files[0]).shape[:2]
+        self.size = (height, width)
+
+    def __iter__(self) -> Iterator[Frame]:
+        self.broken = None
+        for number, file in enumerate(self.files):
+            try:
+                pixels = read_image(file)
+            except UserError:
+                self.broken = f"{file.name} cannot be read"
+                return
+            if pixels.shape[:2] != self.size:
+                self.broken = "its frames change in size"
+                return
+            yield Frame(pixels, number / self.rate)
+
+
+def pictures(folder: Path) -> list[Path]:
+    return sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in PICTURES and not path.name.startswith(".")
+    )
 
 
 def resampled(frames: Iterable[Frame], rate: float) -> Iterator[Frame]:
-    """Frames at the times k / rate, k = 0, 1, ...: the last frame whose own time has come, up to the last of all.
+    """Frames at the times 0, 1 / rate, 2 / rate, ...: for each the last frame whose own time has come.
 
-    So frames are repeated where the clip is slower, and left out where it is faster; none is mixed from two. A frame
-    that is late by less than a millisecond counts as in time, since some containers round to that.
+    Frames of a slower clip are repeated, of a faster one left out; none are mixed. A frame that is late by less than a
+    millisecond is in time, since some containers round to milliseconds.
     """
     if not 0 < rate <= 1000:
         raise UserError(f"a rate is above 0 and at most 1000 frames a second, not {rate:g}")
@@ -112,14 +138,14 @@ def resampled(frames: Iterable[Frame], rate: float) -> Iterator[Frame]:
 
 
 class _Clock:
-    """Times of a stream, in seconds, become times since its first frame that always grow."""
+    """Turns the times of a stream, in seconds, into times since its first frame that always increase."""
 
     def __init__(self, step: float) -> None:
         self.step = step  # seconds, where a time is missing or wrong
         self.offset: float | None = None
         self.last = 0.0
 
-    def tell(self, stated: float | None) -> float:
+    def advance(self, stated: float | None) -> float:
         if self.offset is None:
             self.offset = stated or 0.0
             return self.last
@@ -135,14 +161,12 @@ class _Clock:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """A container and its video stream."""
-    import av
-
     if not path.is_file():
         raise UserError(f"cannot read {path}: {why_no_file(path)}")
-    try:  # as a file, whatever its name looks like; a list in disguise must not reach other files or the network
-        container = av.open(
-            f"file:{path.absolute()}", metadata_errors="replace", options={"protocol_whitelist": "file"}
-        )
+    # "file:" whatever the name looks like, and no other protocol: a list must not open other files or the network
+    options = {"protocol_whitelist": "file"}
+    try:
+        container = av.open(f"file:{path.absolute()}", metadata_errors="replace", options=options)
     except PermissionError as error:
         raise UserError(f"cannot read {path}: permission denied") from error
     except (av.FFmpegError, OSError, ValueError) as error:
@@ -158,7 +182,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _stated_length(stream: Any) -> float | None:
-    """Seconds that a stream should last, where the file says so."""
+    """Seconds, where the file states them."""
     if stream.duration and stream.time_base:
         return float(stream.duration * stream.time_base)
     parts = str(stream.metadata.get("DURATION", "")).split(":")  # Matroska: 00:00:02.566000000
@@ -170,10 +194,10 @@ def _stated_length(stream: Any) -> float | None:
 
 
 def _upright(decoded: Any, ratio: float, path: Path, matrices: dict[float, Any]) -> Pixels:
-    """(H, W, 3) of a decoded frame: square pixels, turned and mirrored by right angles as its display matrix asks.
+    """(H, W, 3) of a decoded frame, with square pixels, turned and mirrored as its display matrix says.
 
-    `matrices` keeps those of the clip by their angle. A frame that is asked for its matrix stays in memory until Python
-    looks for circles of references, and hundreds of large frames would do so at a time.
+    `matrices` keeps the clip's matrices by angle: a frame whose matrix was read stays in memory until Python's next
+    search for reference cycles. Hundreds of large frames would.
     """
     width, height = decoded.width, decoded.height
     if ratio > 1:
@@ -204,7 +228,7 @@ def turned(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixel
 
 
 def _pixel_ratio(stream: Any) -> float:
-    """Width of a pixel in heights of it; 1 where the file does not tell, or tells nonsense."""
+    """Width of a pixel over its height; 1 where the file states none, or nonsense."""
     ratio = float(getattr(stream, "sample_aspect_ratio", None) or 1)
     return ratio if 0.2 <= ratio <= 5 else 1.0
 

@@ -1,13 +1,12 @@
-"""Where one shot of a clip ends and the next begins, from tiny copies of the frames.
+"""Where one shot of a clip ends and the next begins, found in tiny copies of the frames.
 
-Two neighbouring frames are apart by the sum of two distances, both in grey levels from 0 to 255. One compares tiny
-copies of the frames, pixel by pixel, after the best shift of a few tiny pixels: a pan or a shake is no cut. The other
-compares how often each level occurs, wherever it is: motion inside the picture is no cut.
+Two neighbouring frames are as far apart as the sum of two distances, both in grey levels from 0 to 255:
+- tiny copies of the frames, pixel by pixel, after the best shift of a few tiny pixels: a pan or a shake is no cut;
+- histograms, wherever a level occurs: motion inside the picture is no cut.
 
-A cut is a single leap of that sum. A scene that moves fast has large sums, but many of them one after the other, so a
-leap is measured against the frames around it. A flash of up to two frames leaps twice, but ends where it began.
-
-Dissolves and fades are gradual and are not found. Lights that go on or off are found, as if they were cuts.
+A cut is a single leap of that sum, compared with the frames around it: fast motion makes many large sums in a row. A
+flash of up to two frames leaps twice, but ends where it began. Dissolves and fades are gradual and are not found.
+Lights that go on or off are found, as if they were cuts. Written by hand: PySceneDetect would install a second OpenCV.
 """
 
 from __future__ import annotations
@@ -24,25 +23,20 @@ from visual_dynamics.images import Pixels
 SIDE = 32  # tiny pixels along the longer side of a tiny copy
 SHIFT = 3  # tiny pixels each way, a tenth of the picture
 LEAST = 10.0  # grey levels; frames closer than that belong together
-TIMES = 2.5  # so many times farther apart than the frames around are
-AROUND = 6  # frames before and after that a leap is measured against
+TIMES = 2.5  # a cut is this many times farther apart than the frames around it
+AROUND = 6  # frames before and after that a leap is compared with
 FLASH = 2  # frames that a flash may last
 
 Floats = npt.NDArray[np.float32]
 
 
 class _Sketch(NamedTuple):
-    """What is left of a frame."""
-
     tiny: Floats  # (h, w, 3), grey levels
     shares: Floats  # (256, 3): the share of values at or below each level
 
 
 def find_cuts(frames: Iterable[Pixels]) -> list[int]:
-    """The index of the first frame of every shot but the first one; frames are uint8 (H, W, 3) of one size.
-
-    Frames are looked at once, one after the other, and not kept.
-    """
+    """The first frame of every shot but the first one, by number; frames are uint8 (H, W, 3) and are not kept."""
     leaps: list[float] = []  # from frame t to frame t + 1
     returns: set[tuple[int, int]] = set()  # leaps t < u that a flash makes: frame u + 1 looks like frame t
     recent: deque[_Sketch] = deque(maxlen=FLASH + 2)
@@ -63,7 +57,7 @@ def find_cuts(frames: Iterable[Pixels]) -> list[int]:
 
 
 def _stands_out(leaps: npt.NDArray[np.float64], place: int) -> bool:
-    """Whether one leap is far larger than most on either side of it; a quarter of those may be cuts themselves."""
+    """Whether a leap is far larger than most on either side of it; a quarter of those may be cuts themselves."""
     before, after = leaps[max(0, place - AROUND) : place], leaps[place + 1 : place + 1 + AROUND]
     usual = max(float(np.quantile(side, 0.75, method="lower")) if len(side) else 0.0 for side in (before, after))
     return bool(leaps[place] > max(LEAST, TIMES * usual))

@@ -1,76 +1,71 @@
-"""The motion of the camera is measured and taken out; a still camera is recognised and left alone.
+"""The camera's motion is measured and taken out; a still camera is recognised and left alone.
 
-Corners of a reference frame are followed into every other frame (Lucas-Kanade), and the similarity (shift, turn, zoom)
-that most of them agree on is the camera's: the background is taken to show more corners than what moves in front of
-it. The frame is then warped by that estimate, and the little that is left is measured once more, between pictures that
-look alike: this gives a few hundredths of a pixel.
+1. Corners of a reference frame are tracked into every other frame (Lucas-Kanade). The similarity (shift, rotation,
+   zoom) that most corners agree on is the camera's: the background has more corners than what moves before it.
+2. The frame is warped by that estimate, and what is left is measured once more: two similar pictures give a precision
+   of a few hundredths of a pixel.
+3. Before both: if corners in a quarter of the picture stay in place, and not twice as much of it agrees on a motion,
+   the camera stands still, even if a person before a bare wall has most of the corners.
 
-One thing comes before that. Where corners in a quarter of the picture stay put, and not twice as much of it agrees on
-a motion, the camera stands still, even if a person in front of a bare wall has most of the corners.
+Each frame is measured against the reference, never against its neighbour, so errors do not add up; the neighbour's
+result is only the start of the search. If a frame shows too little of the reference, the frame before it becomes the
+new reference. Transforms are composed from then on, and each change of reference adds its own small error.
 
-Each frame is measured against the reference itself, never against its neighbour, so errors do not add up; the
-neighbour's result is only where the search starts. When a frame shows too little of the reference, the frame before
-it, the last one measured, becomes the new reference. From then on transforms are composed, and each change of
-reference adds its own small error.
-
-Matrices are float64 (2, 3) and take a point (x, y, 1) of a frame to the reference, the first frame; pixel centres have
-whole coordinates. H, W: height and width of a frame in pixels.
+Matrices are float64 (2, 3) and take a point (x, y, 1) of a frame to the first frame; pixel centres have whole
+coordinates. H, W: height and width of a frame in pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
 
 Matrix = npt.NDArray[np.float64]  # (2, 3)
 Points = npt.NDArray[np.float32]  # (N, 2), x and y
 
-STILL = 0.1  # pixels that the background of a still camera may seem to move by
-STILL_MOST = 0.5  # pixels, for nine tenths of the frames
+STILL = 0.1  # pixels by which the background of a still camera may seem to move
+STILL_MOST = 0.5  # the same, for nine tenths of the frames: a noisy clip has some bad measurements
 CELLS = 8  # along the longer side: corners come from all over the picture, not from one busy place
 CORNERS = 12  # of each cell, at most
-FEWEST = 12  # corners that agree; with fewer, a frame is not measured
+FEWEST = 12  # corners that must agree; with fewer, a frame is not measured
 OVERLAP = 0.6  # share of the reference that a frame shows; below, a new reference
 AGREEING = 0.1  # share of the corners of the reference that agree; below, a new reference
-WEAKEST = 4e-5  # least strength of a corner (cv2.cornerMinEigenVal), that of noise of two grey levels
-HOLD = 0.25  # pixels that a corner of something still may seem to move by
-HELD = 0.25  # share of the cells with corners that hold still; then the camera may, whatever moves before it
-MORE = 2.0  # a motion that so many times as many cells agree on is the camera's after all
-WINDOW = 21  # pixels, the patch around a corner that is followed
-BACK = 0.5  # pixels: followed there and back, a corner comes home
+WEAKEST = 4e-5  # least strength of a corner (cv2.cornerMinEigenVal): that of noise of two grey levels
+HOLD = 0.25  # pixels by which a corner of something still may seem to move
+HELD = 0.25  # share of the cells with corners that hold still, for a camera that may stand still
+MORE = 2.0  # a motion that this many times as many cells agree on is the camera's after all
+WINDOW = 21  # pixels, the patch around a corner that is tracked
+BACK = 0.5  # pixels: tracked there and back, a corner must come home
 LOOSE, TIGHT = 1.5, 0.5  # pixels from the common motion, for the first estimate and for the last one
 IDENTITY: Matrix = np.eye(2, 3)
 
 
 @dataclass(frozen=True)
 class CameraMotion:
-    """What the camera did in a clip of T frames."""
+    """The camera's motion in a clip of T frames."""
 
-    transforms: tuple[Matrix | None, ...]  # (T,), frame -> first frame; None: the frame stays as it is
-    shifts: tuple[float, ...]  # (T,), pixels: how far the background is, on average, from where the reference has it
+    transforms: tuple[Matrix | None, ...]  # (T,), frame -> first frame; None: the camera stood still
     references: tuple[int, ...]  # frames that others were measured against, the first one always
-    lost: tuple[int, ...]  # frames that could not be measured and were taken to be where the one before is
+    lost: tuple[int, ...]  # frames that could not be measured, and have the transform of the frame before
 
     @property
     def still(self) -> bool:
-        """A camera on a stand. Also a clip in which nothing can be followed: a wall, darkness."""
+        """A camera on a stand; also a clip in which nothing can be tracked: a wall, darkness."""
         return all(transform is None for transform in self.transforms)
 
 
 def camera_motion(frames: Iterable[Pixels]) -> CameraMotion:
-    """Measure frames (H, W, 3) of one shot, one after the other; only a reference and the last frame are kept.
+    """Measure the frames (H, W, 3) of one shot, one after the other; only a reference and the last one are kept.
 
-    The camera is still when half of the frames have a background less than 0.1 pixels away from where the first one has
-    it, and nine tenths of them less than 0.5: on a noisy clip some measurements are bad.
+    The camera is still if half of the frames have moved by less than STILL, and nine tenths by less than STILL_MOST.
     """
-    cv2 = _load_cv2()
     transforms: list[Matrix] = []
     references, lost = [0], []
     reference: _Reference | None = None
@@ -79,7 +74,7 @@ def camera_motion(frames: Iterable[Pixels]) -> CameraMotion:
     for number, frame in enumerate(frames):
         grey: Pixels = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
         if reference is None or previous is None:
-            reference = _Reference(cv2, grey)
+            reference = _Reference(grey)
             transforms.append(IDENTITY)
             previous = grey
             continue
@@ -87,7 +82,7 @@ def camera_motion(frames: Iterable[Pixels]) -> CameraMotion:
             raise ValueError(f"frame {number} is {grey.shape}, the one before {previous.shape}")
         found = reference.measure(grey, guess)
         if (found is None or found.share < AGREEING or found.overlap < OVERLAP) and references[-1] < number - 1:
-            renewed = _Reference(cv2, previous)
+            renewed = _Reference(previous)
             again = renewed.measure(grey, IDENTITY)
             if again is not None and (found is None or again.share > found.share):
                 reference, found, base = renewed, again, transforms[-1]
@@ -100,36 +95,26 @@ def camera_motion(frames: Iterable[Pixels]) -> CameraMotion:
             transforms.append(compose(base, guess))
         previous = grey
     if reference is None:
-        return CameraMotion((), (), (), ())
-    shifts = tuple(mean_shift(transform, reference.grey.shape) for transform in transforms)
+        return CameraMotion((), (), ())
+    shifts = [mean_shift(transform, reference.grey.shape) for transform in transforms]
     still = float(np.median(shifts)) < STILL and float(np.quantile(shifts, 0.9)) < STILL_MOST
-    return CameraMotion(
-        (None,) * len(transforms) if still else tuple(transforms), shifts, tuple(references), tuple(lost)
-    )
-
-
-def steadied(frames: Iterable[Pixels], motion: CameraMotion, box: Box | None = None) -> Iterator[Pixels]:
-    """The frames (H, W, 3) as the first one's camera sees them, cropped to a box; the very same where nothing moved."""
-    for frame, transform in zip(frames, motion.transforms, strict=True):
-        warped = warp(frame, transform)
-        yield warped if box is None else warped[box.top : box.top + box.height, box.left : box.left + box.width]
+    return CameraMotion((None,) * len(transforms) if still else tuple(transforms), tuple(references), tuple(lost))
 
 
 def warp(frame: Pixels, transform: Matrix | None) -> Pixels:
-    """A frame (H, W, 3) moved by a transform, cubic; what it does not show is smeared from its edge."""
+    """A frame (H, W, 3) moved by a transform, with cubic interpolation; beyond it the edge is repeated."""
     if transform is None:
         return frame
-    cv2 = _load_cv2()
     size = frame.shape[1::-1]
     warped: Pixels = cv2.warpAffine(frame, transform, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
     return warped
 
 
 def common_box(transforms: Sequence[Matrix | None], size: tuple[int, int]) -> Box:
-    """The largest box of whole pixels that all the warped frames of size (H, W) fill; its area is 0 if there is none.
+    """The largest box of whole pixels that all the warped frames of size (H, W) fill; Box(0, 0, 0, 0) if there is none.
 
     What all of them fill is convex. So a box from one row to another is as wide as those two rows allow, and all pairs
-    of rows can be tried at once.
+    of rows are tried at once.
     """
     height, width = size
     y = np.arange(height, dtype=np.float64)
@@ -157,7 +142,7 @@ def common_box(transforms: Sequence[Matrix | None], size: tuple[int, int]) -> Bo
 
 
 def compose(after: Matrix, before: Matrix) -> Matrix:
-    """The transform that does one and then another."""
+    """The transform `before`, then `after`."""
     product: Matrix = after @ np.vstack([before, [0, 0, 1]])
     return product
 
@@ -174,7 +159,7 @@ def moved(points: npt.NDArray[Any], transform: Matrix) -> npt.NDArray[np.float64
 
 
 def mean_shift(transform: Matrix, size: tuple[int, ...]) -> float:
-    """How far a transform moves the pixels of a frame of size (H, W), root mean square over 5 x 5 of them."""
+    """Root mean square distance by which a transform moves 5 x 5 points of a frame of size (H, W)."""
     points = _lattice(size, 5)
     return float(np.sqrt(((moved(points, transform) - points) ** 2).sum(1).mean()))
 
@@ -191,13 +176,13 @@ class _Found:
 class _Reference:
     """A grey frame (H, W), its corners, and other frames measured against it."""
 
-    def __init__(self, cv2: Any, grey: Pixels) -> None:
-        self.cv2, self.grey = cv2, grey
+    def __init__(self, grey: Pixels) -> None:
+        self.grey = grey
         self.cell = max(16, -(-max(grey.shape) // CELLS))  # pixels
-        self.corners = _corners(cv2, grey, self.cell)  # (N, 2)
+        self.corners = _corners(grey, self.cell)  # (N, 2)
 
     def measure(self, grey: Pixels, guess: Matrix) -> _Found | None:
-        """Where a grey frame lies; None when too few corners agree."""
+        """The transform of a grey frame; None if too few corners agree."""
         if len(self.corners) < FEWEST:
             return None
         held, held_cells = self._held(grey)
@@ -223,7 +208,7 @@ class _Reference:
         return float(inside.mean())
 
     def _held(self, grey: Pixels) -> tuple[Matrix | None, int]:
-        """The transform of the corners that are where they were, if they are in many cells; and in how many."""
+        """The transform of the corners that stay in place, if many cells have some; and the number of these cells."""
         here, there = self._follow(grey, self.corners.copy())
         still = np.linalg.norm(there - here, axis=1) < HOLD
         cells = self._cells(here[still])
@@ -243,9 +228,9 @@ class _Reference:
         return self._agree(there, here, LOOSE)[0]
 
     def _refine(self, grey: Pixels, transform: Matrix) -> tuple[Matrix | None, Points]:
-        """An estimate with what is left after warping the frame by it; and the corners that agree."""
-        flags, size = self.cv2.INTER_CUBIC, grey.shape[::-1]
-        warped = self.cv2.warpAffine(grey, transform, size, flags=flags, borderMode=self.cv2.BORDER_REPLICATE)
+        """The estimate plus what is left after warping the frame by it; and the corners that agree."""
+        flags, size = cv2.INTER_CUBIC, grey.shape[::-1]
+        warped = cv2.warpAffine(grey, transform, size, flags=flags, borderMode=cv2.BORDER_REPLICATE)
         here, there = self._follow(warped, self.corners.copy())
         inside = self._shown(there, transform)
         here, there = here[inside], there[inside]
@@ -256,14 +241,11 @@ class _Reference:
         """Which points of the reference have a patch that the frame shows."""
         there, margin = moved(points, inverted(transform)), WINDOW / 2
         high, wide = self.grey.shape
-        shown: npt.NDArray[np.bool_] = np.all(
-            (there >= margin) & (there <= [wide - 1 - margin, high - 1 - margin]), axis=1
-        )
-        return shown
+        inside = (there >= margin) & (there <= [wide - 1 - margin, high - 1 - margin])
+        return np.asarray(inside.all(axis=1))
 
     def _follow(self, other: Pixels, there: Points) -> tuple[Points, Points]:
-        """Corners (M, 2) of the reference that are found in another picture, and where, searched from `there`."""
-        cv2 = self.cv2
+        """Corners (M, 2) of the reference found in another picture, and their places; the search starts `there`."""
         options: dict[str, Any] = {
             "winSize": (WINDOW, WINDOW),
             "maxLevel": 3,
@@ -277,13 +259,13 @@ class _Reference:
         return self.corners[kept], found[kept]
 
     def _agree(self, source: Points, target: Points, tolerance: float) -> tuple[Matrix | None, npt.NDArray[np.bool_]]:
-        """The similarity source -> target that most points agree on, and which do."""
+        """The similarity source -> target that most points agree on, and these points."""
         nothing = np.zeros(len(source), bool)
         if len(source) < FEWEST:
             return None, nothing
-        self.cv2.setRNGSeed(0)  # the same clip gives the same result
-        transform, inliers = self.cv2.estimateAffinePartial2D(
-            source, target, method=self.cv2.RANSAC, ransacReprojThreshold=tolerance, maxIters=2000, confidence=0.999
+        cv2.setRNGSeed(0)  # the same clip gives the same result
+        transform, inliers = cv2.estimateAffinePartial2D(
+            source, target, method=cv2.RANSAC, ransacReprojThreshold=tolerance, maxIters=2000, confidence=0.999
         )
         if transform is None or int(inliers.sum()) < FEWEST:
             return None, nothing
@@ -305,8 +287,8 @@ def fit_similarity(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> Matrix
     return np.array([[factor.real, -factor.imag, shift.real], [factor.imag, factor.real, shift.imag]])
 
 
-def _corners(cv2: Any, grey: Pixels, cell: int) -> Points:
-    """(N, 2): the best corners of each cell of so many pixels a side; weak ones where there are no others."""
+def _corners(grey: Pixels, cell: int) -> Points:
+    """(N, 2): the best corners of each cell of `cell` x `cell` pixels; weak ones where there are no others."""
     height, width = grey.shape
     strength = cv2.cornerMinEigenVal(grey, 5)
     found = []
@@ -326,11 +308,3 @@ def _lattice(size: tuple[int, ...], count: int) -> npt.NDArray[np.float64]:
     """Points (count * count, 2) from edge to edge of a frame of size (H, W)."""
     y, x = np.meshgrid(np.linspace(0, size[0] - 1, count), np.linspace(0, size[1] - 1, count), indexing="ij")
     return np.stack([x.ravel(), y.ravel()], 1)
-
-
-def _load_cv2() -> Any:
-    try:
-        import cv2
-    except ImportError as error:
-        raise UserError("stabilising clips needs OpenCV: pip install 'visual-dynamics[video]'") from error
-    return cv2

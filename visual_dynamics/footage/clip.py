@@ -1,7 +1,7 @@
-"""One clip becomes its shards and a record, written last, that says they are complete. This is what a worker does.
+"""One clip becomes its shards, and then a record, which says that they are complete. A worker process does this.
 
-Everything that is written is a function of the clip's bytes and the settings, and is written in one step: a worker that
-was killed leaves nothing that would not be replaced by the very same.
+Everything written is a function of the clip's bytes and the settings, and each file is written in one step: what a
+killed worker leaves is replaced by the same bytes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import av
+import cv2
 import numpy as np
 
 from visual_dynamics.data.shard_files import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.footage.crops import read_crop
-from visual_dynamics.footage.cutting import CutTake, cut_clip
-from visual_dynamics.footage.pennaction import PictureFolder, pictures, read_labels
-from visual_dynamics.footage.reading import Clip, open_clip
-from visual_dynamics.footage.sources import Source
-from visual_dynamics.footage.takes import Boxes, Plan, Tell, plan_clip
+from visual_dynamics.footage.cut import CutTake, cut_clip
+from visual_dynamics.footage.plan import Boxes, ClipPlan, Progress, plan_clip
+from visual_dynamics.footage.reading import PictureFolder, Video, pictures
+from visual_dynamics.footage.sources import ListedClip, read_labels
 
-SHARD_BYTES = 32 * 2**20  # of frames: with so many a shard is closed
+SHARD_BYTES = 32 * 2**20  # of frames: a shard that holds more is closed
+UNREADABLE = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
 
 Record = dict[str, Any]
 
@@ -53,41 +55,36 @@ class Settings:
         return {"format": FORMAT} | asdict(self)
 
 
-def prepare_clip(source: Source, settings: Settings, out: Path, tell: Tell = lambda share: None) -> Record | str:
-    """The record of a clip, made now or found complete; or in a few words why the clip gives no pair.
-
-    `tell` hears from time to time what share of the work is done.
-    """
-    import av
-    import cv2
-
-    cv2.setNumThreads(1)  # processes are what runs side by side
-    unreadable = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
-    record_file = out / "records" / f"{source.key}.json"
+def prepare_clip(
+    listed: ListedClip, settings: Settings, out: Path, progress: Progress = lambda share: None
+) -> Record | str:
+    """The record of a clip, made now or found complete; or, in a few words, why the clip gives no pair."""
+    cv2.setNumThreads(1)  # processes run in parallel, not threads
+    record_file = out / "records" / f"{listed.key}.json"
     try:
-        digest = _digest(source)
+        digest = _digest(listed)
         if (found := _complete(record_file, digest, out)) is not None:
-            return found if found["pairs"] else _empty(found)
-        clip, boxes = _opened(source, settings.crop)
-        plan = plan_clip(clip, settings.rate, settings.size, read_crop(settings.crop), tell, boxes)
-    except unreadable as error:
-        return _reason(error, source)
+            return found if found["pairs"] else _why_empty(found)
+        video, boxes = _opened(listed, settings.crop)
+        plan = plan_clip(video, settings.rate, settings.size, read_crop(settings.crop), progress, boxes)
+    except UNREADABLE as error:
+        return _reason(error, listed)
     (out / MANIFEST).unlink(missing_ok=True)  # of an earlier run: it may list what is replaced now
     shards: list[dict[str, Any]] = []
     takes: list[CutTake] = []
-    cut = cut_clip(plan, settings.size, tell)
+    cut = cut_clip(plan, settings.size, progress)
     ended = False
     while not ended:
         try:
             part, ended = _next_shard(cut)
-        except unreadable as error:  # the file was sound a minute ago
-            return _reason(error, source)
+        except UNREADABLE as error:  # the file could be read a minute ago
+            return _reason(error, listed)
         if sum(len(take.first) for take in part):
-            shards.append(_write_shard(out, f"{source.key}-{len(shards):03d}", part, len(takes)))
-        takes += [_without_pixels(take) for take in part]
-    record = {"file": source.name, "sha256": digest} | _told(plan, takes) | {"shards": shards}
+            shards.append(_write_shard(out, f"{listed.key}-{len(shards):03d}", part, len(takes)))
+        takes += [replace(take, frames=take.frames[:0].copy()) for take in part]  # a view would keep them all
+    record = {"file": listed.name, "sha256": digest} | _summary(plan, takes) | {"shards": shards}
     write_atomically(record_file, to_json(record))
-    return record if record["pairs"] else _empty(record)
+    return record if record["pairs"] else _why_empty(record)
 
 
 def to_json(content: Any) -> bytes:
@@ -95,7 +92,7 @@ def to_json(content: Any) -> bytes:
 
 
 def _next_shard(cut: Iterator[CutTake]) -> tuple[list[CutTake], bool]:
-    """Takes for one shard, and whether they were the last ones."""
+    """Takes for one shard, and whether they are the last ones."""
     part: list[CutTake] = []
     while sum(take.frames.nbytes for take in part) < SHARD_BYTES:
         take = next(cut, None)
@@ -106,6 +103,7 @@ def _next_shard(cut: Iterator[CutTake]) -> tuple[list[CutTake], bool]:
 
 
 def _write_shard(out: Path, name: str, part: list[CutTake], number: int) -> dict[str, Any]:
+    """Write a shard whose first take has this number; returns its entry in the record."""
     offsets = np.cumsum([0, *(len(take.frames) for take in part)])
     tensors = {
         "frames": np.concatenate([take.frames for take in part]),
@@ -126,8 +124,8 @@ def _write_shard(out: Path, name: str, part: list[CutTake], number: int) -> dict
     }
 
 
-def _told(plan: Plan, takes: list[CutTake]) -> Record:
-    """What the manifest says of a clip."""
+def _summary(plan: ClipPlan, takes: list[CutTake]) -> Record:
+    """A clip's part of the manifest."""
     dropped: Counter[str] = Counter()
     for cut in takes:
         dropped.update(cut.dropped)
@@ -142,11 +140,11 @@ def _told(plan: Plan, takes: list[CutTake]) -> Record:
         "broken": plan.broken,
         "pairs": sum(len(cut.first) for cut in takes),
         "dropped": dict(sorted(dropped.items())),
-        "takes": [_take_told(plan, cut) for cut in takes],
+        "takes": [_take_summary(plan, cut) for cut in takes],
     }
 
 
-def _take_told(plan: Plan, cut: CutTake) -> dict[str, Any]:
+def _take_summary(plan: ClipPlan, cut: CutTake) -> dict[str, Any]:
     take, crop = cut.take, cut.take.crop
     return {
         "shot": take.shot,
@@ -158,19 +156,15 @@ def _take_told(plan: Plan, cut: CutTake) -> dict[str, Any]:
     }
 
 
-def _without_pixels(cut: CutTake) -> CutTake:
-    return replace(cut, frames=cut.frames[:0].copy())  # a view would keep them all
-
-
-def _empty(record: Record) -> str:
+def _why_empty(record: Record) -> str:
     if record["frames_read"] == 1:
         return "it has a single frame"
-    told = ", ".join(f"{count} {reason}" for reason, count in record["dropped"].items())
-    return f"no pair is left of it (dropped: {told})" if told else "its shots are too short"
+    dropped = ", ".join(f"{count} {reason}" for reason, count in record["dropped"].items())
+    return f"no pair is left of it (dropped: {dropped})" if dropped else "its shots are too short"
 
 
 def _complete(path: Path, digest: str, out: Path) -> Record | None:
-    """The record of a clip whose bytes are the same and whose shards are all there."""
+    """The record of a clip, if the clip's bytes are the same and its shards are all there."""
     try:
         record: Record = json.loads(path.read_text())
         sizes = [(out / shard["file"]).stat().st_size == shard["bytes"] for shard in record["shards"]]
@@ -179,33 +173,33 @@ def _complete(path: Path, digest: str, out: Path) -> Record | None:
         return None
 
 
-def _opened(source: Source, crop: str) -> tuple[Clip, Boxes | None]:
-    """A clip, and the boxes of its frames where there are labels."""
-    if crop == "labels" and source.labels is None:
+def _opened(listed: ListedClip, crop: str) -> tuple[Video, Boxes | None]:
+    """A clip, and the boxes of its frames if there are labels."""
+    if crop == "labels" and listed.labels is None:
         raise UserError("no labels come with it: choose another crop")
-    boxes = read_labels(source.labels).boxes if source.labels else None
-    return (PictureFolder(source.path) if source.path.is_dir() else open_clip(source.path)), boxes
+    boxes = read_labels(listed.labels).boxes if listed.labels else None
+    return (PictureFolder(listed.path) if listed.path.is_dir() else Video(listed.path)), boxes
 
 
-def _digest(source: Source) -> str:
-    """Of all bytes that a clip is made of."""
-    if not source.path.exists():
+def _digest(listed: ListedClip) -> str:
+    """SHA-256 of all bytes of a clip."""
+    if not listed.path.exists():
         raise UserError("it is listed, but there is no such file")
     try:
-        if source.path.is_file():
-            files = [source.path]
-        else:
-            files = [*pictures(source.path), *([source.labels] if source.labels else [])]
-        found = []
-        for path in files:
-            with path.open("rb") as stream:
-                found.append(hashlib.file_digest(stream, "sha256").hexdigest())
+        if listed.path.is_file():
+            return _file_digest(listed.path)
+        files = [*pictures(listed.path), *([listed.labels] if listed.labels else [])]
+        return hashlib.sha256("".join(map(_file_digest, files)).encode()).hexdigest()
     except OSError as error:
         raise UserError((error.strerror or str(error)).lower()) from error
-    return found[0] if source.path.is_file() else hashlib.sha256("".join(found).encode()).hexdigest()
 
 
-def _reason(error: Exception, source: Source) -> str:
-    """The part of a message that does not repeat which file it is about."""
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _reason(error: Exception, listed: ListedClip) -> str:
+    """A message without the name of the clip, which stands beside it."""
     words = " ".join(str(error).split()) or type(error).__name__
-    return words.removeprefix(f"cannot read {source.path}: ")
+    return words.removeprefix(f"cannot read {listed.path}: ")

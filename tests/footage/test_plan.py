@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.footage.clips import encode, texture
+from visual_dynamics.footage.camera import CameraMotion, camera_motion, moved
 from visual_dynamics.footage.crops import common, middle_square, motion_energy, motion_window, read_crop
-from visual_dynamics.footage.cutting import Window, cut_clip, fault
-from visual_dynamics.footage.reading import open_clip
-from visual_dynamics.footage.sources import find_sources, held_out_scenes
-from visual_dynamics.footage.stabilise import CameraMotion, camera_motion, moved
-from visual_dynamics.footage.takes import pace, pieces, plan_clip, rebased, rescaled
+from visual_dynamics.footage.cut import Window, cut_clip, fault
+from visual_dynamics.footage.plan import pace, pieces, plan_clip, rebased, rescaled
+from visual_dynamics.footage.reading import Video
+from visual_dynamics.footage.sources import find_clips, held_out_scenes
 from visual_dynamics.images import Box, Pixels
 
 
@@ -65,7 +65,7 @@ def test_a_camera_that_pans_is_taken_in_parts(tmp_path: Path) -> None:
         frame = wide[:, 4 * number : 4 * number + 128].copy()
         frame[40:56, 50 + number % 7 : 66 + number % 7] = (255, 40, 40)
         frames.append(frame)
-    plan = plan_clip(open_clip(encode(tmp_path / "pan.mp4", frames, rate=10)), 10, 32, "centre")
+    plan = plan_clip(Video(encode(tmp_path / "pan.mp4", frames, rate=10)), 10, 32, "centre")
     assert plan.shots == 1 and len(plan.takes) >= 4
     assert [take.start for take in plan.takes[1:]] == [take.stop for take in plan.takes[:-1]]
     assert plan.takes[0].start == 0 and plan.takes[-1].stop == 60
@@ -85,13 +85,13 @@ def test_some_frames_tell_that_a_camera_stands_still(tmp_path: Path, monkeypatch
         seen.append(len(kept))
         return camera_motion(kept)
 
-    monkeypatch.setattr("visual_dynamics.footage.takes.camera_motion", counted)
-    monkeypatch.setattr("visual_dynamics.footage.takes.PROBED", 10)
+    monkeypatch.setattr("visual_dynamics.footage.plan.camera_motion", counted)
+    monkeypatch.setattr("visual_dynamics.footage.plan.PROBED", 10)
     wide = texture(96, 160, seed=3)
     generator = np.random.default_rng(0)
     shaken = [wide[:, x : x + 128] for x in (16, *generator.integers(10, 22, 39))]
     other = [255 - wide[:, 16:144]] * 40
-    plan = plan_clip(open_clip(encode(tmp_path / "a.mp4", shaken + other, rate=10)), 10, 32, "centre")
+    plan = plan_clip(Video(encode(tmp_path / "a.mp4", shaken + other, rate=10)), 10, 32, "centre")
     assert seen == [10, 10, 40]  # the shaken shot is measured again
     assert [(take.start, take.stop, take.still) for take in plan.takes] == [(0, 40, False), (40, 80, True)]
     assert all(transform is not None for transform in plan.takes[0].transforms)
@@ -159,7 +159,7 @@ def test_scenes_and_licences_of_a_table(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     rows = ["file,source,scene,license", "a.MP4,here,,MIT", "b.mov,here,,", "c.webm,here,mine,CC0"]
     (tmp_path / "manifest.csv").write_text("\n".join(rows))
-    found = {source.name: source for source in find_sources(tmp_path)}
+    found = {source.name: source for source in find_clips(tmp_path)}
     assert list(found) == ["a.MP4", "b.mov", "c.webm", "e.mkv"]
     assert [found[name].scene for name in found] == ["here", "here", "mine", "e.mkv"]
     assert [found[name].licence for name in found] == ["MIT", "", "CC0", ""]
