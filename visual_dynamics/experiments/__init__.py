@@ -12,8 +12,7 @@ from visual_dynamics.experiments import (
     animation_table,
     disocclusion,
     full_size,
-    futures_figure,
-    futures_sprites,
+    futures,
     latents,
     layers_table,
     realism_table,
@@ -37,7 +36,7 @@ def of_module(name: str, module: ModuleType) -> Experiment:
         lambda options, device, progress: Measured(module.compute(options, device, progress)),
         module.draw,
         getattr(module, "headline", None),
-        None if name in ("futures", "traversal", "video") else SIZE,
+        None if name in ("traversal", "video") else SIZE,
     )
 
 
@@ -46,8 +45,8 @@ EXPERIMENTS = {
     for experiment in (
         of_module("toy", toy_world),
         shapes.EXPERIMENT,
-        of_module("futures", futures_figure),
-        of_module("futures-sprites", futures_sprites),
+        futures.FUTURES,
+        futures.FUTURES_SPRITES,
         of_module("analogy", analogy_table),
         of_module("animation", animation_table),
         of_module("realism", realism_table),

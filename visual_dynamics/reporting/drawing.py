@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
@@ -24,6 +25,7 @@ PICTURE = 192  # pixels a side of a picture in a sheet, about: each of its own p
 GAP, WIDE_GAP = 8, 28  # pixels between pictures, and between groups of them
 TEXT, SMALL_TEXT = 22, 18  # pixels
 HEAD = TEXT + SMALL_TEXT + 24  # height of the headings
+ZOOM = 0.4  # side of the closer look, as a share of the picture's
 PAPER, INK, FRAME = (255, 255, 255), (32, 32, 32), (220, 0, 140)  # FRAME: around the part that is enlarged beside
 STYLE = {  # of every plot
     "axes.titlesize": 10,
@@ -116,6 +118,43 @@ def _outlined(picture: Pixels, left: int, top: int, side: int) -> Pixels:
     image = Image.fromarray(picture)
     ImageDraw.Draw(image).rectangle((left, top, left + side - 1, top + side - 1), outline=FRAME, width=2)
     return np.array(image)
+
+
+class FutureRow(NamedTuple):
+    """The pictures of an input and its futures."""
+
+    input: Pixels
+    truth: Pixels
+    reconstruction: Pixels
+    samples: list[Pixels]
+    flow: Pixels | None
+    zoom: list[int]  # left, top, side of the closer look
+
+
+def future_groups(rows: list[FutureRow]) -> list[Group]:
+    """Columns (a) to (e) of the paper, with Flow before (e) if the rows have it."""
+    numbers = [str(number + 1) for number in range(len(rows[0].samples))]
+    groups = [
+        Group("(a) input", [""], [[framed(row.input, row.zoom)] for row in rows]),
+        Group("(b) truth", [""], [[framed(row.truth, row.zoom)] for row in rows]),
+        Group("(c) reconstruction", [""], [[framed(row.reconstruction, row.zoom)] for row in rows]),
+        Group("(d) samples", numbers, [[framed(sample, row.zoom) for sample in row.samples] for row in rows]),
+    ]
+    if all(row.flow is not None for row in rows):
+        groups.append(Group("Flow", [""], [[framed(row.flow, row.zoom)] for row in rows if row.flow is not None]))
+    closer = [[zoomed(picture, row.zoom) for picture in (row.truth, *row.samples)] for row in rows]
+    return [*groups, Group("(e) zoomed", ["truth", *(f"sample {number}" for number in numbers)], closer)]
+
+
+def zoom_box(frame: Pixels, truth: Pixels) -> list[int]:
+    """[left, top, side] of the square with the most motion; of several the middle one."""
+    side = round(ZOOM * len(frame))
+    motion = torch.from_numpy((frame.astype(float) - truth) ** 2).sum(2)  # whole numbers: sums are exact
+    inside = F.avg_pool2d(motion[None], side, stride=1, divisor_override=1)[0]
+    best = (inside == inside.max()).nonzero()  # (n, 2): top, left
+    middle = (best - best.double().mean(0)).square().sum(1).argmin()
+    top, left = best[middle].tolist()
+    return [left, top, side]
 
 
 # ------------------------------------------------------------------------------------------------------------ plots
