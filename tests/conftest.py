@@ -34,7 +34,7 @@ def tiny_pairs() -> Pairs:
         colour = generator.integers(120, 255, 3)[:, None, None]
         frames[0, number, :, y : y + 5, x : x + 5] = colour
         frames[1, number, :, y : y + 5, x + dx : x + dx + 5] = colour
-    return Pairs(torch.from_numpy(frames[0]), torch.from_numpy(frames[1]))
+    return Pairs.of(torch.from_numpy(frames[0]), torch.from_numpy(frames[1]))
 
 
 @pytest.fixture(scope="session")

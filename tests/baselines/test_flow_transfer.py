@@ -13,7 +13,7 @@ pytest.importorskip("cv2")
 from visual_dynamics.baselines import flow_transfer
 from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
 from visual_dynamics.baselines.sampler import FutureSampler
-from visual_dynamics.data.pairs import IndexedPairs, Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 
 MOVES = [(2.5, -1.5), (-3.0, 2.0), (0.0, 4.0), (1.25, 0.75)]  # dx, dy of the training pairs, pixels, y down
@@ -34,7 +34,7 @@ def eight_bits(frames: list[Tensor]) -> Tensor:
 @pytest.fixture(scope="module")
 def textures() -> Pairs:
     """The same frame four times, each time with another motion."""
-    return Pairs(eight_bits([texture(0, 0)] * len(MOVES)), eight_bits([texture(*move) for move in MOVES]))
+    return Pairs.of(eight_bits([texture(0, 0)] * len(MOVES)), eight_bits([texture(*move) for move in MOVES]))
 
 
 def inner(x: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def test_nearest_as_by_brute_force() -> None:
     queries[0] = frames[1234].float() / 255
     distances = (frames[None].double() / 255 - queries[:, None].double()).square().sum((2, 3, 4))
     expected = distances.sort(dim=1).indices[:, :10]
-    sampler = FlowTransfer(Pairs(frames, frames))
+    sampler = FlowTransfer(Pairs.of(frames, frames))
     assert torch.equal(sampler.nearest(queries), expected)
     assert sampler.nearest(queries)[0, 0] == 1234
     assert torch.equal(sampler.nearest(queries[3:4]), expected[3:4])
@@ -60,12 +60,12 @@ def test_nearest_tells_frames_apart_that_differ_in_one_value() -> None:
     for index in range(50):
         frames[index, 0, 0, 0] = 255 - index
     query = torch.ones(1, 3, 64, 64)
-    assert FlowTransfer(Pairs(frames, frames), 5).nearest(query)[0].tolist() == [0, 1, 2, 3, 4]
+    assert FlowTransfer(Pairs.of(frames, frames), 5).nearest(query)[0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_precision_chosen_for_networks_does_not_matter() -> None:
     frames = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    sampler, query = FlowTransfer(Pairs(frames, frames), 5), torch.full((1, 3, 16, 16), 0.5)
+    sampler, query = FlowTransfer(Pairs.of(frames, frames), 5), torch.full((1, 3, 16, 16), 0.5)
     plain = sampler.nearest(query)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(sampler.nearest(query), plain)
@@ -114,7 +114,7 @@ def test_seeds_choose_among_all_neighbours_and_nothing_else_does(textures: Pairs
 
 def test_pairs_that_share_their_frames_are_as_good_as_pairs_that_do_not(textures: Pairs) -> None:
     store = torch.cat([textures.next_frames, textures.frames[:1]])  # the four share their first frame
-    shared = FlowTransfer(IndexedPairs(store, torch.full((4,), 4), torch.arange(4)), 3)
+    shared = FlowTransfer(Pairs(store, torch.full((4,), 4), torch.arange(4)), 3)
     apart = FlowTransfer(textures, 3)
     frames = torch.stack([texture(0, 0), texture(1, 1, seed=2)])
     assert torch.equal(shared.nearest(frames), apart.nearest(frames))

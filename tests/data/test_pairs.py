@@ -7,14 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data.pairs import Between, IndexedPairs, Pairs, clip_moves, mix_pairs, resize_frames
+from visual_dynamics.data.pairs import Between, Pairs, clip_moves, mix_pairs, resize_frames
 
 
 def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:
     generator = torch.Generator().manual_seed(0)
     shape = (count, 3, height, width)
     frames, next_frames = (torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator) for _ in range(2))
-    return Pairs(frames, next_frames)
+    return Pairs.of(frames, next_frames)
 
 
 def test_a_batch_is_floats_and_knows_its_difference() -> None:
@@ -40,13 +40,13 @@ def test_size_length_and_subset() -> None:
     [
         (torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.zeros(1, 3, 4, 4, dtype=torch.uint8), "differ"),
         (torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, 4, 4), "uint8"),
-        (torch.zeros(2, 4, 4, 3, dtype=torch.uint8), torch.zeros(2, 4, 4, 3, dtype=torch.uint8), r"\(N, 3, H, W\)"),
-        (torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8), r"\(N, 3, H, W\)"),
+        (torch.zeros(2, 4, 4, 3, dtype=torch.uint8), torch.zeros(2, 4, 4, 3, dtype=torch.uint8), r"\(M, 3, H, W\)"),
+        (torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8), r"\(M, 3, H, W\)"),
     ],
 )
 def test_bad_tensors_are_refused(frames: torch.Tensor, next_frames: torch.Tensor, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Pairs(frames, next_frames)
+        Pairs.of(frames, next_frames)
 
 
 def test_halving_averages_four_pixels() -> None:
@@ -87,7 +87,7 @@ def test_neighbours_are_repeated_up_to_their_share(between: Between, share: floa
 
 def test_mixed_pairs_are_those_of_both() -> None:
     one, two = some_pairs(3), some_pairs(4)
-    shared = IndexedPairs(two.frames, torch.tensor([3, 0]), torch.tensor([1, 2]))
+    shared = Pairs(two.frames, torch.tensor([3, 0]), torch.tensor([1, 2]))
     both = mix_pairs(one, shared, 0.25).to("cpu")
     assert len(both) == 5 and both.own == 3
     batch = both.batch(torch.arange(5))
@@ -108,19 +108,20 @@ def test_a_data_set_is_repeated_up_to_its_share_of_a_mixture(own: int, more: int
     assert (places == places[0]).all()
 
 
-class TestIndexedPairs:
+class TestSharedFrames:
     @staticmethod
-    def some() -> IndexedPairs:
+    def some() -> Pairs:
         generator = torch.Generator().manual_seed(0)
         store = torch.randint(0, 256, (5, 3, 8, 6), dtype=torch.uint8, generator=generator)
-        return IndexedPairs(store, torch.tensor([0, 1, 1, 4]), torch.tensor([1, 0, 3, 2]))
+        return Pairs(store, torch.tensor([0, 1, 1, 4]), torch.tensor([1, 0, 3, 2]))
 
     def test_are_the_same_as_plain_pairs(self) -> None:
         indexed = self.some()
-        plain = Pairs(indexed.store[indexed.first], indexed.store[indexed.second])
+        plain = Pairs.of(indexed.store[indexed.first], indexed.store[indexed.second])
         assert len(indexed) == len(plain) == 4
         assert indexed.size == plain.size == (8, 6)
-        assert plain.nbytes == 2 * 4 * 144
+        assert plain.nbytes == 2 * 4 * (144 + 8)
+        assert torch.equal(torch.stack(indexed[3]), torch.stack([indexed.store[4], indexed.store[2]]))
         assert indexed.nbytes == 5 * 144 + 2 * 4 * 8
         indices = torch.tensor([3, 0, 0])
         for ours, theirs in (
@@ -128,11 +129,13 @@ class TestIndexedPairs:
             (indexed.subset(indices), plain.subset(indices)),
             (indexed.to("cpu"), plain.to("cpu")),
             (indexed.resized(4), plain.resized(4)),
+            (indexed.subset(indices).in_memory(), plain.subset(indices)),
         ):
             order = torch.arange(len(theirs)).flip(0)
             for mine, other in zip(ours.batch(order), theirs.batch(order), strict=True):
                 assert torch.equal(mine, other)
         assert indexed.resized(4).size == (4, 4)
+        assert len(indexed.subset(torch.tensor([0, 1])).in_memory().store) == 2  # frames 0 and 1
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -147,4 +150,4 @@ class TestIndexedPairs:
     )
     def test_bad_tensors_are_refused(self, change: dict[str, torch.Tensor], words: str) -> None:
         with pytest.raises(ValueError, match=words):
-            IndexedPairs(**{**vars(self.some()), **change})
+            Pairs(**{**vars(self.some()), **change})

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.shard_takes import Take
+from visual_dynamics.data.shards import Take
 from visual_dynamics.evaluation import realism
 from visual_dynamics.evaluation.realism import Judge
 from visual_dynamics.experiments import video_judge

@@ -16,9 +16,8 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.footage.scenes import film
-from visual_dynamics.data.shard_files import shard_bytes
-from visual_dynamics.data.shard_takes import pair_takes
-from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.data.shard_files import shard_bytes, split_shards
+from visual_dynamics.data.shards import open_pairs, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, video_figures, video_judge, video_table
 from visual_dynamics.experiments.video_table import CODE, COPY, FLOW, SAMPLED, TRUTH, Options
@@ -63,7 +62,7 @@ def result(folder: Path, model: str) -> dict:
 def test_takes_are_those_of_the_manifest(folder: Path) -> None:
     pairs = open_pairs(folder, "held-out")
     assert pairs is not None
-    takes = pair_takes(folder, pairs)
+    takes = split_takes(folder, "held-out")
     files = [
         file for file in json.loads((folder / "manifest.json").read_text())["files"] if file["split"] == "held-out"
     ]
@@ -218,9 +217,7 @@ def test_mistakes_are_told(folder: Path, model: str, tmp_path: Path) -> None:
     manifest.write_text(text.replace('"held-out"', '"train"'))
     assert "has no held-out scenes" in told(footage=spoiled, model=model)
     manifest.write_text(text)
-    pairs = open_pairs(spoiled, "held-out")
-    assert pairs is not None
-    shard = pairs.shards[0]
+    shard = split_shards(spoiled, "held-out")[0]
     parts = {"frames": np.array(shard.frames), "first": shard.first, "second": shard.second}
     for bad in ({}, {"take": np.zeros(3, np.int64)}, {"take": np.zeros(len(shard.frames))}):
         shard.path.write_bytes(shard_bytes(parts | bad))

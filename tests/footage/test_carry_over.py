@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.data.pairs import IndexedPairs
-from visual_dynamics.data.shard_takes import Take
+from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.data.shards import Take
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.footage import carry_over
@@ -34,12 +34,12 @@ class Halves:
             yield image + change[:, None, None, :].expand(-1, 3, SIDE, -1)
 
 
-def footage() -> tuple[IndexedPairs, list[Take]]:
+def footage() -> tuple[Pairs, list[Take]]:
     """Four pairs of scene a, where the left column flickers, and four of scene b, where the right one does."""
     frames = torch.full((16, 3, SIDE, SIDE), 100, dtype=torch.uint8)
     frames[1:8:2, :, :, 0] += 50
     frames[9:16:2, :, :, -1] += 50
-    pairs = IndexedPairs(frames, torch.arange(0, 16, 2), torch.arange(1, 16, 2))
+    pairs = Pairs(frames, torch.arange(0, 16, 2), torch.arange(1, 16, 2))
     return pairs, [Take("a", "a, take 0", torch.arange(4)), Take("b", "b, take 0", torch.arange(4, 8))]
 
 

@@ -12,7 +12,7 @@ from tests.characters import noise_characters
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes, sources
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pairs import MixedPairs, Pair, Pairs, spread
+from visual_dynamics.data.pairs import Pair, Pairs, spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
@@ -139,7 +139,7 @@ def test_more_data_are_mixed_in(folder: Path) -> None:
     config = replace(TINY, pairs=5, also=str(folder), also_pairs=12)
     pairs = data.training_pairs(config)
     own, more = data.training_pairs(replace(TINY, pairs=5)), data.training_pairs(replace(TINY, data=str(folder)))
-    assert isinstance(pairs, MixedPairs) and pairs.own == len(own) == 5 and len(pairs) == 5 + 12
+    assert pairs.own == len(own) == 5 and len(pairs) == 5 + 12
     for start, part in ((0, own), (5, more)):
         picked = torch.arange(min(12, len(part)))
         for found, wanted in zip(pairs.batch(start + picked), part.batch(picked), strict=True):

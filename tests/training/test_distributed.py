@@ -52,7 +52,7 @@ def test_two_processes_normalise_as_one(tmp_path) -> None:
 
 def noise_pairs() -> Pairs:
     generator = torch.Generator().manual_seed(0)
-    return Pairs(*torch.randint(0, 256, (2, 32, 3, 16, 16), generator=generator, dtype=torch.uint8))
+    return Pairs.of(*torch.randint(0, 256, (2, 32, 3, 16, 16), generator=generator, dtype=torch.uint8))
 
 
 def five_steps(rank: int, count: int, backwards: bool = False) -> dict[str, torch.Tensor]:

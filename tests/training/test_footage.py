@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 
 from tests.footage.scenes import film
 from visual_dynamics.data import sources
-from visual_dynamics.data.pairs import IndexedPairs
-from visual_dynamics.data.shard_files import open_shard, shard_bytes
-from visual_dynamics.data.shards import ShardedPairs, open_pairs
+from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.data.shard_files import shard_bytes, split_shards
+from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos
@@ -49,7 +49,7 @@ def config(folder: Path, **options: object) -> TrainingConfig:
     return replace(tiny, data=str(folder), **options)  # type: ignore[arg-type]
 
 
-def opened(folder: Path, split: str = "train") -> ShardedPairs:
+def opened(folder: Path, split: str = "train") -> Pairs:
     pairs = open_pairs(folder, split)
     assert pairs is not None
     return pairs
@@ -60,7 +60,7 @@ def test_splits_are_those_of_the_manifest(folder: Path) -> None:
     counts = {side: sum(f["pairs"] for f in files if f["split"] == side) for side in ("train", "held-out")}
     assert len(opened(folder)) == counts["train"] and len(opened(folder, "held-out")) == counts["held-out"] > 0
     pairs = data.training_pairs(config(folder))
-    assert isinstance(pairs, IndexedPairs) and len(pairs) == counts["train"] and pairs.size == (16, 16)
+    assert not pairs.mapped and len(pairs) == counts["train"] and pairs.size == (16, 16)
     held_out = data.held_out_pairs(config(folder), count=5)
     assert held_out is not None and len(held_out) == 5 and held_out.size == (16, 16)
     assert len(data.training_pairs(config(folder, pairs=3))) == 3
@@ -71,7 +71,7 @@ def test_from_files_and_from_memory_pairs_are_the_same(folder: Path, size: int) 
     streamed = opened(folder).resized(size)
     loaded = streamed.in_memory()
     assert len(streamed) == len(loaded) and streamed.size == loaded.size == (size, size)
-    assert streamed.nbytes == loaded.store.nbytes
+    assert streamed.nbytes == loaded.nbytes
     order = torch.randperm(len(loaded), generator=torch.Generator().manual_seed(0))
     for one, other in zip(streamed.batch(order), loaded.batch(order), strict=True):
         assert torch.equal(one, other)
@@ -82,20 +82,20 @@ def test_from_files_and_from_memory_pairs_are_the_same(folder: Path, size: int) 
 
 def test_pairs_are_what_was_stored(folder: Path) -> None:
     pairs = opened(folder, "held-out")
-    stored = open_shard(pairs.shards[0].path)
+    stored = split_shards(folder, "held-out")[0]
     pair = pairs.batch(torch.tensor([2]))
     assert np.array_equal((pair.frame[0] * 255).round().byte().numpy(), stored.frames[stored.first[2]])
     assert np.array_equal((pair.next_frame[0] * 255).round().byte().numpy(), stored.frames[stored.second[2]])
 
 
 def test_what_does_not_fit_is_streamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(data.training_pairs(config(folder, stream=True)), ShardedPairs)
+    assert data.training_pairs(config(folder, stream=True)).mapped
     monkeypatch.setattr(sources, "free_memory", lambda: 2 * opened(folder).resized(16).nbytes)
-    assert isinstance(data.training_pairs(config(folder)), IndexedPairs)
+    assert not data.training_pairs(config(folder)).mapped
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # each of two processes would hold all of it
-    assert isinstance(data.training_pairs(config(folder)), ShardedPairs)
+    assert data.training_pairs(config(folder)).mapped
     mixed = data.training_pairs(config(folder, also=str(folder)))
-    assert isinstance(mixed, IndexedPairs) and len(mixed) == 2 * len(opened(folder))
+    assert not mixed.mapped and len(mixed) == 2 * len(opened(folder))
 
 
 def test_processes_share_each_batch(folder: Path) -> None:
@@ -147,7 +147,7 @@ def told(folder: Path) -> str:
 
 
 def test_damaged_folders_are_told(spoiled: Path) -> None:
-    shard = opened(spoiled).shards[-1].path
+    shard = split_shards(spoiled, "train")[-1].path
     whole = shard.read_bytes()
     shard.write_bytes(whole[:-10])
     assert f"cannot read {shard}" in told(spoiled)
@@ -173,9 +173,9 @@ def test_damaged_folders_are_told(spoiled: Path) -> None:
 
 
 def test_shards_that_contradict_themselves(spoiled: Path) -> None:
-    pairs = opened(spoiled)
-    shard = pairs.shards[-1].path
-    good = {"frames": np.array(pairs.shards[-1].frames), "first": np.arange(3), "second": np.arange(1, 4)}
+    last = split_shards(spoiled, "train")[-1]
+    shard = last.path
+    good = {"frames": np.array(last.frames), "first": np.arange(3), "second": np.arange(1, 4)}
     for bad, words in (
         ({"first": np.array([0, 1, 99])}, "name frames that it does not have"),
         ({"second": np.array([0, 1, -1])}, "name frames that it does not have"),

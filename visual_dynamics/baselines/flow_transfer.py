@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.data.pairs import AnyPairs, Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 
 NEIGHBOURS = 10
@@ -29,7 +29,7 @@ class FlowTransfer:
     neighbour's next frame, up to errors of the flow. A field from frame to next frame would have to be inverted first.
     """
 
-    def __init__(self, pairs: AnyPairs, neighbours: int = NEIGHBOURS) -> None:
+    def __init__(self, pairs: Pairs, neighbours: int = NEIGHBOURS) -> None:
         if not 1 <= neighbours <= len(pairs):
             raise UserError(f"{neighbours} neighbours cannot be found among {len(pairs)} pairs")
         self.pairs = pairs
@@ -90,28 +90,23 @@ class FlowTransfer:
         such as the flows that are kept, lie between them.
         """
         for start in range(0, len(self.pairs), CHUNK):
-            part = self._frames(slice(start, start + CHUNK))
+            part = self._frames(torch.arange(start, min(start + CHUNK, len(self.pairs)), device=self._device))
             yield torch.div(part.flatten(1), 255, out=self._buffer[: len(part)])
 
-    def _frames(self, chosen: slice | Tensor) -> Tensor:
+    def _frames(self, chosen: Tensor) -> Tensor:
         """First frames of the chosen training pairs, uint8 (n, 3, H, W)."""
-        pairs = self.pairs
-        return pairs.frames[chosen] if isinstance(pairs, Pairs) else pairs.store[pairs.first[chosen]]
-
-    def _next_frame(self, index: int) -> Tensor:
-        pairs = self.pairs
-        return pairs.next_frames[index] if isinstance(pairs, Pairs) else pairs.store[pairs.second[index]]
+        return self.pairs.store[self.pairs.first[chosen]]
 
     @property
     def _device(self) -> torch.device:
-        return (self.pairs.frames if isinstance(self.pairs, Pairs) else self.pairs.store).device
+        return self.pairs.store.device
 
     def flow(self, index: int) -> Tensor:
         """Where each pixel of the training pair's next frame came from: float (2, H, W) [dx, dy] in pixels, y down."""
         if index not in self._flows:
             if len(self._flows) >= KEPT_FLOWS:
                 self._flows.pop(next(iter(self._flows)))  # the oldest
-            self._flows[index] = self._measure(self._next_frame(index), self._frames(slice(index, index + 1))[0])
+            self._flows[index] = self._measure(*reversed(self.pairs[index]))
         return self._flows[index]
 
     def _measure(self, source: Tensor, target: Tensor) -> Tensor:

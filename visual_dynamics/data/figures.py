@@ -73,7 +73,7 @@ def figure_pairs(
         drawn = _draw(random, size, torch.device(device), pictures)
         for stored, frame in zip((frames, next_frames), drawn, strict=True):
             stored[start : start + CHUNK] = frame[: count - start]
-    return Pairs(frames, next_frames)
+    return Pairs.of(frames, next_frames)
 
 
 def _draw(random: torch.Generator, size: int, device: torch.device, pictures: Tensor | None) -> list[Tensor]:

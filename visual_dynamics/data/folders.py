@@ -84,7 +84,7 @@ def read_pairs(
             frames[done], next_frames[done] = first, second
             if progress is not None:
                 progress(done + 1, len(numbers))
-    return Pairs(frames, next_frames)
+    return Pairs.of(frames, next_frames)
 
 
 def has_list(path: Path, split: str) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 Between = Literal["neighbours", "any", "mixed", "mostly"]
@@ -57,64 +59,52 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """A data set of N pairs held in memory, on any device."""
+class MappedFrames:
+    """M frames in files, indexed like a tensor: only what is asked for is read, and brought to one size."""
 
-    frames: Tensor  # uint8 (N, 3, H, W)
-    next_frames: Tensor  # uint8 (N, 3, H, W)
-
-    def __post_init__(self) -> None:
-        if self.frames.shape != self.next_frames.shape:
-            raise ValueError(
-                f"frames {tuple(self.frames.shape)} and next frames {tuple(self.next_frames.shape)} differ"
-            )
-        if self.frames.dtype != torch.uint8 or self.next_frames.dtype != torch.uint8:
-            raise ValueError("frames are stored as uint8")
-        if self.frames.ndim != 4 or self.frames.shape[1] != 3:
-            raise ValueError(f"frames are (N, 3, H, W), not {tuple(self.frames.shape)}")
+    parts: tuple[NDArray[np.uint8], ...]  # (m, 3, S, S) each, mapped
+    side: int  # pixels of the frames that are handed out
 
     def __len__(self) -> int:
-        return len(self.frames)
+        return sum(map(len, self.parts))
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Height and width of the frames."""
-        return self.frames.shape[2], self.frames.shape[3]
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), 3, self.side, self.side
 
     @property
-    def nbytes(self) -> int:
-        return self.frames.nbytes + self.next_frames.nbytes
+    def device(self) -> torch.device:
+        return torch.device("cpu")
 
-    def batch(self, indices: Tensor) -> Pair:
-        """The chosen pairs as floats, on the device where the data set lives."""
-        indices = without_waiting(indices, self.frames.device)
-        return Pair(self.frames[indices].float() / 255, self.next_frames[indices].float() / 255)
+    def to(self, device: torch.device | str) -> MappedFrames:
+        """Itself: files stay where they are."""
+        return self
 
-    def subset(self, indices: Tensor) -> Pairs:
-        return Pairs(self.frames[indices], self.next_frames[indices])
-
-    def to(self, device: torch.device | str) -> Pairs:
-        return Pairs(self.frames.to(device), self.next_frames.to(device))
-
-    def resized(self, size: int) -> Pairs:
-        """The same pairs at size x size pixels (see `resize_frames`)."""
-        if self.size == (size, size):
-            return self
-        return Pairs(resize_frames(self.frames, size), resize_frames(self.next_frames, size))
+    def __getitem__(self, places: Tensor) -> Tensor:
+        """int64 (B,) -> uint8 (B, 3, side, side)"""
+        starts = np.cumsum([0, *map(len, self.parts)])
+        wanted = places.cpu().numpy()
+        which = np.searchsorted(starts, wanted, side="right") - 1
+        frames = np.empty((len(wanted), *self.parts[0].shape[1:]), np.uint8)
+        for row, (part, place) in enumerate(zip(which, wanted - starts[which], strict=True)):
+            frames[row] = self.parts[part][place]
+        read = torch.from_numpy(frames)
+        return read if read.shape[-1] == self.side else resize_frames(read, self.side)
 
 
 @dataclass(frozen=True)
-class IndexedPairs:
-    """A data set of N pairs that share their frames: each of M frames is held once, a pair is two places among them."""
+class Pairs:
+    """A data set of N pairs. Each of M frames is held once, in memory, on a GPU or in files; a pair is two places."""
 
-    store: Tensor  # uint8 (M, 3, H, W)
+    store: Tensor | MappedFrames  # uint8 (M, 3, H, W)
     first: Tensor  # int64 (N,): where in the store the frame of a pair lies
     second: Tensor  # int64 (N,): and where its next frame
+    own: int | None = None  # of a mixture: the first n pairs are the run's own data, each once
 
     def __post_init__(self) -> None:
-        if self.store.dtype != torch.uint8:
+        if isinstance(self.store, Tensor) and self.store.dtype != torch.uint8:
             raise ValueError("frames are stored as uint8")
-        if self.store.ndim != 4 or self.store.shape[1] != 3:
+        if len(self.store.shape) != 4 or self.store.shape[1] != 3:
             raise ValueError(f"frames are (M, 3, H, W), not {tuple(self.store.shape)}")
         if self.first.shape != self.second.shape or self.first.ndim != 1:
             raise ValueError(f"places are (N,) twice, not {tuple(self.first.shape)} and {tuple(self.second.shape)}")
@@ -122,8 +112,21 @@ class IndexedPairs:
             if places.dtype != torch.int64 or ((places < 0) | (places >= len(self.store))).any():
                 raise ValueError(f"places are int64 within the {len(self.store)} frames of the store")
 
+    @classmethod
+    def of(cls, frames: Tensor, next_frames: Tensor) -> Pairs:
+        """Frame i and next frame i, uint8 (N, 3, H, W) each, make pair i."""
+        if frames.shape != next_frames.shape:
+            raise ValueError(f"frames {tuple(frames.shape)} and next frames {tuple(next_frames.shape)} differ")
+        places = torch.arange(len(frames), device=frames.device)
+        return cls(torch.cat([frames, next_frames]), places, places + len(frames))
+
     def __len__(self) -> int:
         return len(self.first)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        """One pair as it is stored, uint8 (3, H, W) twice."""
+        frame, next_frame = self.store[torch.stack([self.first[number], self.second[number]])]
+        return frame, next_frame
 
     @property
     def size(self) -> tuple[int, int]:
@@ -131,69 +134,84 @@ class IndexedPairs:
         return self.store.shape[2], self.store.shape[3]
 
     @property
-    def nbytes(self) -> int:
-        return self.store.nbytes + self.first.nbytes + self.second.nbytes
+    def mapped(self) -> bool:
+        """Whether the frames are in files."""
+        return isinstance(self.store, MappedFrames)
 
-    def batch(self, indices: Tensor) -> Pair:
-        """The chosen pairs as floats, on the device where the data set lives."""
-        indices = without_waiting(indices, self.store.device)
-        return Pair(*(self.store[places[indices]].float() / 255 for places in (self.first, self.second)))
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the pairs take in memory, or would take there."""
+        if isinstance(self.store, Tensor):
+            return self.store.nbytes + self.first.nbytes + self.second.nbytes
+        return math.prod(self.store.shape[1:]) * len(self._used()) + self.first.nbytes + self.second.nbytes
+
+    @property
+    def frames(self) -> Tensor:
+        """A copy of the frames of all pairs, uint8 (N, 3, H, W)."""
+        return self.store[self.first]
+
+    @property
+    def next_frames(self) -> Tensor:
+        """A copy of the next frames of all pairs, uint8 (N, 3, H, W)."""
+        return self.store[self.second]
 
     def read(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The chosen pairs as they are stored: frames and next frames, uint8 (B, 3, H, W) each."""
+        """Frames and next frames of the chosen pairs as they are stored, uint8 (B, 3, H, W) each."""
+        indices = without_waiting(indices, self.first.device)
         return self.store[self.first[indices]], self.store[self.second[indices]]
 
-    def subset(self, indices: Tensor) -> IndexedPairs:
+    def batch(self, indices: Tensor) -> Pair:
+        """The chosen pairs as floats, on the device where the frames are."""
+        frames, next_frames = self.read(indices)
+        return Pair(frames.float() / 255, next_frames.float() / 255)
+
+    def subset(self, indices: Tensor) -> Pairs:
         """The chosen pairs; the store stays whole, and shared."""
-        return IndexedPairs(self.store, self.first[indices], self.second[indices])
+        return Pairs(self.store, self.first[indices], self.second[indices])
 
-    def to(self, device: torch.device | str) -> IndexedPairs:
-        return IndexedPairs(self.store.to(device), self.first.to(device), self.second.to(device))
+    def to(self, device: torch.device | str) -> Pairs:
+        store = self.store.to(device)
+        return replace(self, store=store, first=self.first.to(store.device), second=self.second.to(store.device))
 
-    def resized(self, size: int) -> IndexedPairs:
-        """The same pairs at size x size pixels (see `resize_frames`)."""
+    def resized(self, size: int) -> Pairs:
+        """The same pairs at size x size pixels (see `resize_frames`); frames in files whenever they are read."""
         if self.size == (size, size):
             return self
-        return IndexedPairs(resize_frames(self.store, size), self.first, self.second)
+        if isinstance(self.store, MappedFrames):
+            return replace(self, store=replace(self.store, side=size))
+        return replace(self, store=resize_frames(self.store, size))
+
+    def in_memory(self) -> Pairs:
+        """The same pairs with their own frames only, all of them read."""
+        used = self._used()
+        if not self.mapped and len(used) == len(self.store):
+            return self
+        store = torch.cat([self.store[part] for part in used.split(1024)])
+        first, second = (torch.searchsorted(used, places) for places in (self.first, self.second))
+        return replace(self, store=store, first=first, second=second)
+
+    def _used(self) -> Tensor:
+        """Places of the frames that pairs are made of, ascending."""
+        return torch.cat([self.first, self.second]).unique()
 
 
-AnyPairs = Pairs | IndexedPairs
-
-
-@dataclass(frozen=True)
-class MixedPairs(IndexedPairs):
-    """Pairs of a data set, and others that were mixed in."""
-
-    own: int = 0  # the first so many are the data set's, each once
-
-    def to(self, device: torch.device | str) -> MixedPairs:
-        moved = super().to(device)
-        return MixedPairs(moved.store, moved.first, moved.second, self.own)
-
-
-def mix_pairs(own: AnyPairs, more: AnyPairs, share: float) -> MixedPairs:
+def mix_pairs(own: Pairs, more: Pairs, share: float) -> Pairs:
     """The pairs of both sets, one after the other, own ones repeated until they make a share of the whole.
 
     Frames of both must have the same size.
     """
     if own.size != more.size:
         raise ValueError(f"frames of {own.size} and of {more.size} pixels cannot be mixed")
-    one, two = (_indexed(pairs) for pairs in (own, more))
-    times = max(1, math.ceil(share / (1 - share) * len(two) / len(one)))
-    moved = len(one.store)
-    return MixedPairs(
-        torch.cat([one.store, two.store]),
-        torch.cat([one.first.repeat(times), two.first + moved]),
-        torch.cat([one.second.repeat(times), two.second + moved]),
-        len(one),
+    own, more = (pairs.in_memory() if pairs.mapped else pairs for pairs in (own, more))
+    assert isinstance(own.store, Tensor) and isinstance(more.store, Tensor)
+    times = max(1, math.ceil(share / (1 - share) * len(more) / len(own)))
+    moved = len(own.store)
+    return Pairs(
+        torch.cat([own.store, more.store]),
+        torch.cat([own.first.repeat(times), more.first + moved]),
+        torch.cat([own.second.repeat(times), more.second + moved]),
+        len(own),
     )
-
-
-def _indexed(pairs: AnyPairs) -> IndexedPairs:
-    if isinstance(pairs, IndexedPairs):
-        return pairs
-    places = torch.arange(len(pairs), device=pairs.frames.device)
-    return IndexedPairs(torch.cat([pairs.frames, pairs.next_frames]), places, places + len(pairs))
 
 
 def resize_frames(frames: Tensor, size: int, chunk: int = 1024) -> Tensor:

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data.pairs import BETWEEN, Between, IndexedPairs, clip_moves
+from visual_dynamics.data.pairs import BETWEEN, Between, Pairs, clip_moves
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_together
 
@@ -134,7 +134,7 @@ def sprite_pairs(
     between: Between = "neighbours",
     animations: Collection[str] = tuple(ANIMATIONS),
     size: int = 64,
-) -> IndexedPairs:
+) -> Pairs:
     """Pairs within clips, character after character in reading order; 60x60 in the middle of size x size black ones.
 
     "neighbours": a frame and the one after it, 157 a character. "any": two frames of a clip in any order, 1,454.
@@ -155,7 +155,8 @@ def sprite_pairs(
     pairs = [pair for clip in clips for pair in clip_moves(range(FRAMES)[clip.frames], between)]
     of_one = torch.from_numpy(np.searchsorted(kept, np.array(pairs, dtype=np.int64).reshape(-1, 2)))
     of_all = torch.arange(len(characters))[:, None, None] * len(kept) + of_one  # (N, pairs of one, 2)
-    return IndexedPairs(store.flatten(0, 1), *of_all.flatten(0, 1).unbind(1))
+    first, second = of_all.flatten(0, 1).unbind(1)
+    return Pairs(store.flatten(0, 1), first, second)
 
 
 def holds_characters(path: Path) -> bool:

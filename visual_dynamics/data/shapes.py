@@ -128,7 +128,7 @@ def scene_pairs(
     textured: bool = False,
 ) -> Pairs:
     """The pairs of given scenes, so that whoever needs the truth can keep the scenes beside them."""
-    return Pairs(*(images(scenes, moved, rendering, size, device, textured) for moved in (False, True)))
+    return Pairs.of(*(images(scenes, moved, rendering, size, device, textured) for moved in (False, True)))
 
 
 def render(scenes: Scenes, moved: bool, rendering: Rendering = "integer", size: int = SIZE) -> tuple[Tensor, Masks]:

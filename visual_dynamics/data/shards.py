@@ -1,101 +1,37 @@
-"""Prepared pairs for training: read into memory where they fit, or left in their files and read as they are asked for.
+"""Prepared footage as pairs, in its files, and the takes that the pairs come from.
 
-Both give the same floats. A batch is asked for by indices, whatever the order, so that shuffling, sharing among
-processes and resuming are those of any other data. What was read once stays in the operating system's cache.
+A take is one shot in one window of a steadied camera: a pixel of any of its frames shows the same place of the scene.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.data.pairs import IndexedPairs, Pair, resize_frames
-from visual_dynamics.data.shard_files import Shard, split_shards
+from visual_dynamics.data.pairs import MappedFrames, Pairs
+from visual_dynamics.data.shard_files import MANIFEST, Shard, read_manifest, split_shards
 from visual_dynamics.errors import UserError
 
 
-@dataclass(frozen=True)
-class ShardedPairs:
-    """A data set of N pairs in files; the contract of Pairs, but for the device: it stays where it is."""
-
-    shards: tuple[Shard, ...]
-    shard: npt.NDArray[np.int64]  # (N,): which file a pair is in
-    first: npt.NDArray[np.int64]  # (N,): where in it the frame lies
-    second: npt.NDArray[np.int64]  # (N,): and where the next frame
-    side: int  # pixels of the frames that are handed out
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width of the frames."""
-        return self.side, self.side
-
-    @property
-    def nbytes(self) -> int:
-        """What all frames would take in memory."""
-        return 3 * self.side**2 * sum(len(shard.frames) for shard in self.shards)
-
-    def read(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The chosen pairs as they are stored: frames and next frames, uint8 (B, 3, H, W) each."""
-        chosen = indices.cpu().numpy()
-        both = []
-        for places in (self.first[chosen], self.second[chosen]):
-            stored = self.shards[0].frames.shape[1:] if self.shards else (3, self.side, self.side)
-            frames = np.empty((len(chosen), *stored), np.uint8)
-            for row, (which, place) in enumerate(zip(self.shard[chosen], places, strict=True)):
-                frames[row] = self.shards[which].frames[place]
-            both.append(_brought_to(torch.from_numpy(frames), self.side))
-        return both[0], both[1]
-
-    def batch(self, indices: Tensor) -> Pair:
-        """The chosen pairs as floats."""
-        return Pair(*(frames.float() / 255 for frames in self.read(indices)))
-
-    def subset(self, indices: Tensor) -> ShardedPairs:
-        """The chosen pairs, in the same files."""
-        chosen = indices.cpu().numpy()
-        used, shard = np.unique(self.shard[chosen], return_inverse=True)
-        shards = tuple(self.shards[which] for which in used)
-        return replace(self, shards=shards, shard=shard, first=self.first[chosen], second=self.second[chosen])
-
-    def to(self, device: torch.device | str) -> ShardedPairs:
-        return self
-
-    def resized(self, size: int) -> ShardedPairs:
-        """The same pairs at size x size pixels, made so whenever they are read (see `resize_frames`)."""
-        return replace(self, side=size)
-
-    def in_memory(self) -> IndexedPairs:
-        """The same pairs, all their frames read."""
-        counts = [len(shard.frames) for shard in self.shards]
-        store = torch.empty(sum(counts), 3, self.side, self.side, dtype=torch.uint8)
-        starts = np.cumsum([0, *counts])
-        for shard, start in zip(self.shards, starts, strict=False):
-            for part in range(0, len(shard.frames), 1024):
-                frames = torch.from_numpy(np.array(shard.frames[part : part + 1024]))
-                store[start + part :][: len(frames)] = _brought_to(frames, self.side)
-        moved = starts[self.shard]
-        return IndexedPairs(store, torch.from_numpy(moved + self.first), torch.from_numpy(moved + self.second))
-
-
-def open_pairs(folder: Path, split: str) -> ShardedPairs | None:
+def open_pairs(folder: Path, split: str) -> Pairs | None:
     """The pairs of one split ("train" or "held-out") of a folder that `prepare videos` made; None where it has none."""
     shards = split_shards(folder, split)
     if not shards:
         if split == "train":
             raise UserError(f"{folder} has no pairs to train on")
         return None
-    which = np.repeat(np.arange(len(shards)), [len(shard.first) for shard in shards])
-    first, second = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("first", "second"))
-    return ShardedPairs(tuple(shards), which, first, second, shards[0].frames.shape[2])
+    starts = np.cumsum([0, *(len(shard.frames) for shard in shards)])
+    first, second = (
+        torch.from_numpy(np.concatenate([start + places for start, places in zip(starts, each, strict=False)]))
+        for each in ([shard.first for shard in shards], [shard.second for shard in shards])
+    )
+    return Pairs(MappedFrames(tuple(shard.frames for shard in shards), shards[0].frames.shape[2]), first, second)
 
 
 def free_memory() -> int:
@@ -111,5 +47,48 @@ def free_memory() -> int:
         return 4 * 2**30
 
 
-def _brought_to(frames: Tensor, size: int) -> Tensor:
-    return frames if frames.shape[-1] == size else resize_frames(frames, size)
+class Take(NamedTuple):
+    """The pairs of one take."""
+
+    scene: str
+    name: str  # the clip's file and the number of the take in it
+    places: Tensor  # int64 (n,): where its pairs lie among those of the split
+
+
+def split_takes(folder: Path, split: str) -> list[Take]:
+    """The takes of `open_pairs(folder, split)`, in the order of their pairs."""
+    try:
+        clips = [
+            (_one_line(file["scene"]), _one_line(file["file"]))
+            for file in read_manifest(folder)["files"]
+            if file["split"] == split
+            for _ in file["shards"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"cannot read {folder / MANIFEST}: it is damaged") from error
+    takes: list[Take] = []
+    start = 0
+    for shard, (scene, file) in zip(split_shards(folder, split), clips, strict=True):
+        numbers = take_numbers(shard)[shard.first]  # a pair never leaves its take
+        for take in np.unique(numbers).tolist():
+            takes.append(Take(scene, f"{file}, take {take}", torch.from_numpy(start + np.flatnonzero(numbers == take))))
+        start += len(numbers)
+    return takes
+
+
+def take_numbers(shard: Shard) -> NDArray[np.int64]:
+    """The take of each frame of a shard, int64 (M,)."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(shard.path, "np") as file:
+            numbers: NDArray[np.int64] = file.get_tensor("take")
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"cannot read {shard.path}: it does not say which take a frame is from") from error
+    if numbers.dtype != np.int64 or numbers.shape != (len(shard.frames),):
+        raise UserError(f"cannot read {shard.path}: it does not say which take a frame is from")
+    return numbers
+
+
+def _one_line(words: object) -> str:
+    return " ".join(str(words).split())

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pairs import Between, IndexedPairs, clip_moves
+from visual_dynamics.data.pairs import Between, Pairs, clip_moves
 from visual_dynamics.data.sheets import (
     PICTURE_SUFFIXES,
     Sheet,
@@ -58,7 +58,7 @@ def _animations(path: Path) -> list[Path]:
     return folders or (pictures if all(map(is_animation, pictures)) else []) or [path]
 
 
-def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background: float) -> IndexedPairs:
+def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background: float) -> Pairs:
     """Pairs of frames within each tag (all frames of a sheet without tags), in the middle of size x size pixels.
 
     Alpha shows `background`, a grey level in [0, 1]. Pixel art is never scaled: a frame larger than size is an error.
@@ -78,7 +78,7 @@ def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background
     if not places:
         raise UserError("the sprite sheets have no two frames of one animation")
     first, second = torch.tensor(places, dtype=torch.int64).unbind(1)
-    return IndexedPairs(torch.cat(stores), first, second)
+    return Pairs(torch.cat(stores), first, second)
 
 
 def over_grey(frames: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], size: int, background: float) -> Tensor:

@@ -13,9 +13,9 @@ from torch import Tensor
 from visual_dynamics.data import reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
-from visual_dynamics.data.pairs import AnyPairs, Between, IndexedPairs, Pairs, spread
+from visual_dynamics.data.pairs import Between, Pairs, spread
 from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shards import ShardedPairs, free_memory, open_pairs
+from visual_dynamics.data.shards import free_memory, open_pairs
 from visual_dynamics.data.sheet_pairs import COMPOSED_LAYOUT, holds_composed_characters, read_sheets_at, sheet_pairs
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
@@ -65,11 +65,9 @@ def open_data(
     device: torch.device | str = "cpu",
     stream: bool = False,
     wear: Tensor | None = None,
-) -> AnyPairs | ShardedPairs: ...
+) -> Pairs: ...
 @overload
-def open_data(
-    spec: DataSpec, split: Literal["held-out"], count: int | None = None
-) -> AnyPairs | ShardedPairs | None: ...
+def open_data(spec: DataSpec, split: Literal["held-out"], count: int | None = None) -> Pairs | None: ...
 def open_data(
     spec: DataSpec,
     split: DataSplit,
@@ -77,7 +75,7 @@ def open_data(
     device: torch.device | str = "cpu",
     stream: bool = False,
     wear: Tensor | None = None,
-) -> AnyPairs | ShardedPairs | None:
+) -> Pairs | None:
     """The pairs of one split; None where the data have no held-out pairs.
 
     count: the first n training pairs, or n held-out pairs picked at random. stream: leave prepared footage in its
@@ -128,30 +126,28 @@ def _drawn(
     return shapes.shapes_pairs(count, spec.seed, stream, rendering, spec.size, textured=textured)
 
 
-def _footage(
-    spec: DataSpec, split: DataSplit, count: int | None, stream: bool
-) -> IndexedPairs | ShardedPairs | Pairs | None:
+def _footage(spec: DataSpec, split: DataSplit, count: int | None, stream: bool) -> Pairs | None:
     """In memory if it takes at most half of what is free, shared by the processes of a machine; or in its files."""
     pairs = open_pairs(Path(spec.data), split)
     if pairs is None:
         return None
     pairs = pairs.resized(spec.size)
     if split == "held-out":
-        return Pairs(*pairs.read(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed)))
+        return pairs.subset(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed)).in_memory()
     if count is not None:
         pairs = pairs.subset(torch.arange(min(count, len(pairs))))
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return pairs if stream or pairs.nbytes > free_memory() // (2 * processes) else pairs.in_memory()
 
 
-def _characters(spec: DataSpec, split: DataSplit) -> IndexedPairs:
+def _characters(spec: DataSpec, split: DataSplit) -> Pairs:
     chosen = sprite_split(spec.characters)
     characters = reed.read_characters(Path(spec.data), chosen.train if split == "train" else chosen.test)
     # A smaller network sees sprites made smaller, never cut.
     return reed.sprite_pairs(characters, cast(Between, spec.between), size=max(64, spec.size)).resized(spec.size)
 
 
-def _sheets(spec: DataSpec, split: DataSplit) -> IndexedPairs | None:
+def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
     train, held_out = split_sheets(read_sheets_at(Path(spec.data), sheet_layout(spec) or ""))
     sheets = train if split == "train" else held_out
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None

@@ -29,7 +29,7 @@ from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import has_list, read_pairs
-from visual_dynamics.data.pairs import AnyPairs, spread
+from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
@@ -72,10 +72,10 @@ class SpriteFuturesOptions(ExperimentOptions):
 class Inputs:
     """The pairs of the rows, and those that Flow takes its motions from."""
 
-    pairs: AnyPairs
+    pairs: Pairs
     names: list[str]  # of the rows
     source: str  # where they come from, in words
-    flow: AnyPairs | None = None
+    flow: Pairs | None = None
     flow_source: str = ""
     note: str = ""
 
@@ -140,7 +140,7 @@ def listed_inputs(path: Path, count: int, seed: int, size: int, progress: Progre
     """Pairs drawn by the seed from test.txt; Flow takes those of train.txt."""
     listed = has_list(path, "test")
 
-    def read(split: str | None, step: str) -> AnyPairs:
+    def read(split: str | None, step: str) -> Pairs:
         return read_pairs(path, split, size, progress=lambda done, total: progress(step, done / total))
 
     every = read("test" if listed else None, "pairs")

@@ -32,7 +32,7 @@ from visual_dynamics.api import Frames, Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import has_list, read_pairs
-from visual_dynamics.data.pairs import AnyPairs, spread
+from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import futures_pictures
 from visual_dynamics.reporting.base import Progress as Tell
@@ -65,10 +65,10 @@ class Options:
 class Inputs:
     """The pairs of the rows, and what Flow may take motions from."""
 
-    pairs: AnyPairs
+    pairs: Pairs
     names: list[str]  # of the rows
     source: str  # where they come from, in words
-    flow: AnyPairs | None = None
+    flow: Pairs | None = None
     flow_source: str = ""
     note: str = ""
 
@@ -150,7 +150,7 @@ def listed_inputs(path: Path, count: int, seed: int, size: int, tell: Tell) -> I
     """Pairs drawn by the seed from test.txt; Flow takes those of train.txt."""
     listed = has_list(path, "test")
 
-    def read(split: str | None, what: str) -> AnyPairs:
+    def read(split: str | None, what: str) -> Pairs:
         return read_pairs(path, split, size, progress=lambda done, of: tell(what, done / of))
 
     every = read("test" if listed else None, "pairs")

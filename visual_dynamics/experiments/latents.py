@@ -29,7 +29,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pairs import AnyPairs, spread
+from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
@@ -64,7 +64,7 @@ def compute(options: LatentsOptions, device: torch.device, progress: Progress) -
     """Statistics of the Shapes model, and of the sprites' where they are given."""
     count = options.samples or (SMALL_PAIRS if options.small else PAIRS)
     model = load(options.model, str(device))
-    pairs: AnyPairs = shapes.shapes_pairs(count, options.seed, "test", "smooth", model.size)
+    pairs: Pairs = shapes.shapes_pairs(count, options.seed, "test", "smooth", model.size)
     sets = {"Shapes": measure(model, options.model, pairs, device, lambda share: progress("Shapes", share))}
     if options.sprites:
         model = load(options.sprites_model, str(device))
@@ -80,14 +80,14 @@ def compute(options: LatentsOptions, device: torch.device, progress: Progress) -
     return Measured({"sets": sets, "paper": PAPER, "protocol": protocol})
 
 
-def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> AnyPairs:
+def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> Pairs:
     """Neighbouring frames of Reed's test characters: `count` pairs, or all of them if there are fewer."""
     every = sprites.sprite_pairs(sprites.read_characters(folder, sprites.reed_split().test), size=max(64, size))
     return every.subset(spread(len(every), count, seed)).resized(size)
 
 
 def measure(
-    model: Model, name: str, pairs: AnyPairs, device: torch.device, progress: Callable[[float], object]
+    model: Model, name: str, pairs: Pairs, device: torch.device, progress: Callable[[float], object]
 ) -> dict[str, Any]:
     """All numbers of one model."""
     posterior = encode(model, pairs, device, progress)
@@ -112,7 +112,7 @@ def measure(
 
 
 @torch.inference_mode()
-def encode(model: Model, pairs: AnyPairs, device: torch.device, progress: Callable[[float], object]) -> Posterior:
+def encode(model: Model, pairs: Pairs, device: torch.device, progress: Callable[[float], object]) -> Posterior:
     """q(z | v, I) of all pairs, (N, latent), on the CPU."""
     parts = []
     for chosen in torch.arange(len(pairs)).split(BATCH.get(device.type, BATCH["cpu"])):

@@ -35,7 +35,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data import reed as sprites
-from visual_dynamics.data.pairs import IndexedPairs, resize_frames
+from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import realism
 from visual_dynamics.experiments import realism_figures
@@ -130,11 +130,11 @@ def compute(options: Options, device: torch.device, tell: Tell) -> dict[str, Any
 class HeldOut:
     """Neighbouring pairs of the test characters, character after character."""
 
-    pairs: IndexedPairs
+    pairs: Pairs
     numbers: Tensor  # int64, of the characters
 
 
-def read_split(folder: Path, tell: Tell, most: int | None = None) -> tuple[IndexedPairs, HeldOut]:
+def read_split(folder: Path, tell: Tell, most: int | None = None) -> tuple[Pairs, HeldOut]:
     """Reed's training pairs, 78,500 of 64x64 pixels (1.1 GB) or those of the first `most` characters, and his test
     pairs, 15,700."""
     split = sprites.reed_split()
@@ -147,7 +147,7 @@ def read_split(folder: Path, tell: Tell, most: int | None = None) -> tuple[Index
     return train, HeldOut(sprites.sprite_pairs(test, size=SIZE), torch.from_numpy(test.numbers))
 
 
-def draw_inputs(train: IndexedPairs, test: HeldOut, learned: int, asked: int, seed: int) -> Inputs:
+def draw_inputs(train: Pairs, test: HeldOut, learned: int, asked: int, seed: int) -> Inputs:
     """Random inputs, `learned` of one half of the characters and `asked` of the other, if there are."""
     each = len(test.pairs) // len(test.numbers)
     families = (test.numbers // FAMILY).repeat_interleave(each)  # (pairs,)
@@ -161,7 +161,7 @@ def draw_inputs(train: IndexedPairs, test: HeldOut, learned: int, asked: int, se
         raise UserError(f"judges need {learned} inputs to learn from and some to be asked about")
     pairs, picked = test.pairs, torch.cat(chosen)
     frames = pairs.store[pairs.first[picked]]
-    known = {_digest(frame) for frame in train.store}
+    known = {_digest(frame) for part in torch.arange(len(train.store)).split(1024) for frame in train.store[part]}
     unseen = torch.tensor([_digest(frame) not in known for frame in frames])
     return Inputs(frames, pairs.store[pairs.second[picked]], families[picked], unseen, len(chosen[0]))
 

@@ -240,7 +240,7 @@ def time_training(plan: Plan, device: torch.device) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(0)
     frames = torch.randint(256, (2, count, 3, size, size), dtype=torch.uint8, generator=generator)
     config = TrainingConfig(preset=plan.preset, batch=plan.training_batch, pairs=count)
-    trainer = Trainer(config, Pairs(frames[0], frames[1]), device, Processes(), compiled=on_gpu)
+    trainer = Trainer(config, Pairs.of(frames[0], frames[1]), device, Processes(), compiled=on_gpu)
     times = Times()
 
     def steps() -> None:

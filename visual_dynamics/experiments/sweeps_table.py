@@ -47,7 +47,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pairs import AnyPairs, Pair
+from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.evaluation import motion_distribution as motion
@@ -175,7 +175,7 @@ def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def measure_latents(name: str, model: Model, pairs: AnyPairs, device: torch.device, tell: Tell) -> dict[str, Any]:
+def measure_latents(name: str, model: Model, pairs: Pairs, device: torch.device, tell: Tell) -> dict[str, Any]:
     """The statistics of the latents experiment, the long ones made short."""
     found = latents.measure(model, name, pairs, device, lambda share: tell(f"z of {name}", share))
     kept = ("model", "weights", "latent", "non_zero", "non_zero_by_threshold", "components", "active")
@@ -192,7 +192,7 @@ def measure_latents(name: str, model: Model, pairs: AnyPairs, device: torch.devi
 
 
 @torch.inference_mode()
-def reconstruction_error(model: Model, pairs: AnyPairs, device: torch.device) -> float:
+def reconstruction_error(model: Model, pairs: Pairs, device: torch.device) -> float:
     """Squared error of the difference, summed over pixels and colours, mean over pairs; z is drawn from the posterior.
 
     Not its mean: a network with thousands of noisy dimensions has never seen a z without the noise, and fails on it.
@@ -207,7 +207,7 @@ def reconstruction_error(model: Model, pairs: AnyPairs, device: torch.device) ->
     return float(torch.cat(errors).mean())
 
 
-def copy_error(pairs: AnyPairs) -> float:
+def copy_error(pairs: Pairs) -> float:
     """The same where nothing is moved."""
     pair = pairs.batch(torch.arange(len(pairs)))
     return float(squared_error(pair.frame, pair.next_frame).mean())

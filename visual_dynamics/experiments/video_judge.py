@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.data.pairs import resize_frames
-from visual_dynamics.data.shard_takes import Take
+from visual_dynamics.data.shards import Take
 from visual_dynamics.evaluation import realism
 from visual_dynamics.reporting.base import Progress as Tell
 

@@ -47,10 +47,9 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.data.figures import figure_pairs
-from visual_dynamics.data.pairs import AnyPairs, IndexedPairs, Pairs, spread
+from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shard_takes import Take, pair_takes
-from visual_dynamics.data.shards import ShardedPairs, open_pairs
+from visual_dynamics.data.shards import Take, open_pairs, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums
@@ -92,7 +91,7 @@ class Films(NamedTuple):
     """What is measured on."""
 
     name: str
-    pairs: IndexedPairs  # held out
+    pairs: Pairs  # held out
     takes: list[Take]  # that these are from
     known: Pairs  # training pairs, for Flow
 
@@ -155,26 +154,25 @@ def drawn(size: int, seed: int) -> Films:
     """People that are drawn, for a quick look without footage."""
     figures, places = figure_pairs(DRAWN, seed, "test", size), torch.arange(DRAWN)
     takes = [Take("drawn people", f"drawn pair {place}", places[place : place + 1]) for place in range(DRAWN)]
-    pairs = IndexedPairs(torch.cat([figures.frames, figures.next_frames]), places, places + DRAWN)
-    return Films("drawn people", pairs, takes, figure_pairs(SMALL_FLOW_PAIRS, seed, "train", size))
+    return Films("drawn people", figures, takes, figure_pairs(SMALL_FLOW_PAIRS, seed, "train", size))
 
 
-def held_out(folder: Path, size: int) -> tuple[IndexedPairs, list[Take]]:
+def held_out(folder: Path, size: int) -> tuple[Pairs, list[Take]]:
     """The pairs of the scenes that no model should have seen, and the takes they are from."""
     stored = open_pairs(folder, "held-out")
     if stored is None or not len(stored):
         raise UserError(f"{folder} has no held-out scenes: prepare it with more scenes, or a larger --held-out")
-    return stored.resized(size).in_memory(), pair_takes(folder, stored)
+    return stored.resized(size).in_memory(), split_takes(folder, "held-out")
 
 
 def flow_pairs(folder: Path, size: int, most: int, seed: int) -> Pairs:
     """Training pairs, at most so many of them, drawn by the seed."""
     stored = open_pairs(folder, "train")
     assert stored is not None  # of this split there are always some
-    return Pairs(*stored.resized(size).read(spread(len(stored), most, seed).sort().values))
+    return Pairs.of(*stored.resized(size).read(spread(len(stored), most, seed).sort().values))
 
 
-def draw_inputs(pairs: IndexedPairs, takes: list[Take], count: int, seed: int) -> list[Input]:
+def draw_inputs(pairs: Pairs, takes: list[Take], count: int, seed: int) -> list[Input]:
     """Pairs in random order, one of each scene in turn while it has any; the first `count`."""
     scenes: dict[str, list[tuple[Take, int]]] = {}
     for take in takes:
@@ -185,7 +183,7 @@ def draw_inputs(pairs: IndexedPairs, takes: list[Take], count: int, seed: int) -
     return [Input(take, place, where[take.name]) for take, place in chosen]
 
 
-def take_regions(pairs: IndexedPairs | ShardedPairs, take: Take) -> Regions:
+def take_regions(pairs: Pairs, take: Take) -> Regions:
     """What moves in any pair of a take, and what in none."""
     parts = [video_motion.most_change(*pairs.read(part)) for part in take.places.split(CHUNK)]
     return video_motion.regions(torch.stack(parts).amax(0))
@@ -204,7 +202,7 @@ def all_methods(model: Model, flow: FlowTransfer, many: int) -> dict[str, Method
 
 
 def measured(
-    pairs: AnyPairs,
+    pairs: Pairs,
     inputs: list[Input],
     methods: dict[str, Method],
     seed: int,

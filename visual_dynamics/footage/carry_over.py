@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model
-from visual_dynamics.data.pairs import IndexedPairs, spread
+from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shard_takes import Take, pair_takes
-from visual_dynamics.data.shards import ShardedPairs, open_pairs
+from visual_dynamics.data.shards import Take, open_pairs, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.experiments.video_table import take_regions
@@ -50,7 +49,7 @@ def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progre
         raise UserError("this model is an autoencoder: its codes are points, and it has no posteriors to choose from")
     stored = open_pairs(folder, "train")
     assert stored is not None  # of this split there are always some
-    pairs, takes = stored.resized(model.size), pair_takes(folder, stored)  # in their files: there may be many
+    pairs, takes = stored.resized(model.size), split_takes(folder, "train")  # in their files: there may be many
     if len({take.scene for take in takes}) < 2:
         raise UserError(f"{folder} shows a single scene to train on: there is no other to try its motions on")
     chosen = spread(len(pairs), CODES, seed).sort().values
@@ -64,7 +63,7 @@ def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progre
     return replace(model.weights, posteriors=kept, prior=None, training=training)
 
 
-def read_motions(predictor: Predictor, pairs: IndexedPairs | ShardedPairs, chosen: Tensor) -> Posterior:
+def read_motions(predictor: Predictor, pairs: Pairs, chosen: Tensor) -> Posterior:
     """q(z | v, I) of the chosen pairs, int64 (n,): mean and log-variance, (n, latent), on the CPU."""
     parts = []
     for part in chosen.split(BATCH):
@@ -78,7 +77,7 @@ def tried(
     predictor: Predictor,
     posterior: Posterior,
     chosen: Tensor,
-    pairs: IndexedPairs | ShardedPairs,
+    pairs: Pairs,
     takes: list[Take],
     seed: int,
     progress: Progress,

@@ -37,22 +37,22 @@ class ClipMaker:
     def clips_of(self, number: int, shown: Sequence[Shown]) -> dict[Shown, bytes]:
         """PNG files of the clips of one input: each method is asked once for all of its samples."""
         futures = {method: self._next_frames(number, method, shown) for method in {clip.method for clip in shown}}
-        frame = self.pairs.frames[number]
+        frame, _ = self.pairs[number]
         return {clip: strip(frame, futures[clip.method][clip.sample], clip.size) for clip in shown}
 
     def _next_frames(self, number: int, method: str, shown: Sequence[Shown]) -> dict[int, Tensor]:
         """Sample -> uint8 (3, S, S)."""
-        real = self.pairs.next_frames[number]
+        frame, real = self.pairs[number]
         if method in (REAL, CONTROL):
             return {0: real}
         if method == TORN:
             return {0: torn(real, self.seed + number)}
         samples = sorted({clip.sample for clip in shown if clip.method == method})
         seeds = [sample_seeds(self.seed, 1, number * 1_000 + sample)[0] for sample in samples]
-        made = self.methods[method].sample(self.pairs.frames[number].float() / 255, seeds).cpu()
+        made = self.methods[method].sample(frame.float() / 255, seeds).cpu()
         pixels = (made.clamp(0, 1) * 255).round().to(torch.uint8)  # (n, 3, S, S)
         if self.snapped:
-            palette = np.unique(self.pairs.frames[number].flatten(1).T.numpy(), axis=0)  # (P, 3)
+            palette = np.unique(frame.flatten(1).T.numpy(), axis=0)  # (P, 3)
             pixels = torch.from_numpy(snap_to_palette(pixels.movedim(1, 3).numpy(), palette)).movedim(3, 1)
         return dict(zip(samples, pixels, strict=True))
 

@@ -8,16 +8,14 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
 
-import torch
-
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
 from visual_dynamics.catalogue import shipped_models
-from visual_dynamics.data.pairs import AnyPairs, Pairs, spread
-from visual_dynamics.data.shards import ShardedPairs
-from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
+from visual_dynamics.data.folders import has_list
+from visual_dynamics.data.pairs import Pairs, spread
+from visual_dynamics.data.sources import GENERATED, DataSpec, open_data, recognise
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 from visual_dynamics.sampling.moves import ModelSampler
@@ -90,16 +88,17 @@ def default_sizes(model: str) -> tuple[int, int]:
     return size // 2, size
 
 
-def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callable[[], AnyPairs], bool]:
+def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callable[[], Pairs], bool]:
     """The inputs with their true next frames; how to get those that Flow may know; whether the inputs were held out.
 
     Data without a test set have no pairs that are known to be unknown to the model: then all are drawn from, and Flow
     knows those that are left.
     """
     spec = _data_spec(data, model, design.seed)
-    pool = open_data(spec, "held-out", design.all_inputs if data in GENERATED else POOL)
+    known = recognise(spec) != "pairs" or has_list(Path(data), "test")  # a share by default may be trained on elsewhere
+    pool = open_data(spec, "held-out", design.all_inputs if data in GENERATED else POOL) if known else None
     held_out = pool is not None
-    everything = _in_memory(open_data(spec, "train", POOL) if pool is None else pool)
+    everything = (open_data(spec, "train", POOL) if pool is None else pool).in_memory()
     moving = (everything.frames != everything.next_frames).flatten(1).any(1).nonzero()[:, 0]
     if len(moving) < design.all_inputs:
         raise UserError(
@@ -109,11 +108,10 @@ def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callabl
     order = moving[spread(len(moving), len(moving), design.seed)]
     chosen, others = order[: design.all_inputs], order[design.all_inputs :]
 
-    def known_to_flow() -> AnyPairs:
+    def known_to_flow() -> Pairs:
         if not held_out:
             return everything.subset(others)
-        found = open_data(spec, "train")
-        return found.in_memory() if isinstance(found, ShardedPairs) else found
+        return open_data(spec, "train").in_memory()
 
     return everything.subset(chosen), known_to_flow, held_out
 
@@ -130,15 +128,7 @@ def _data_spec(data: str, model: Model, seed: int) -> DataSpec:
     return DataSpec(data, network.size, seed, background=network.background, **own)
 
 
-def _in_memory(pairs: AnyPairs | ShardedPairs) -> Pairs:
-    if isinstance(pairs, Pairs):
-        return pairs
-    if isinstance(pairs, ShardedPairs):
-        return Pairs(*pairs.read(torch.arange(len(pairs))))
-    return Pairs(pairs.store[pairs.first], pairs.store[pairs.second])
-
-
-def _samplers(design: Design, model: Model, device: str, known: Callable[[], AnyPairs]) -> dict[str, FutureSampler]:
+def _samplers(design: Design, model: Model, device: str, known: Callable[[], Pairs]) -> dict[str, FutureSampler]:
     """Each method behind the one interface; another model by its name."""
     found: dict[str, FutureSampler] = {}
     for name in design.methods:

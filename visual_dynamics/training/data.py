@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.data.pairs import AnyPairs, Pair, mix, mix_pairs, spread, without_waiting
-from visual_dynamics.data.shards import ShardedPairs
+from visual_dynamics.data.pairs import Pair, Pairs, mix, mix_pairs, spread, without_waiting
 from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import TrainingConfig
@@ -33,7 +32,7 @@ def data_spec(config: TrainingConfig, size: int) -> DataSpec:
     )
 
 
-def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -> AnyPairs | ShardedPairs:
+def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -> Pairs:
     """What a run trains on, at the size it is stored; with `also`, other data are mixed in. `device` may draw it."""
     spec = data_spec(config, config.stored_size)
     if config.also and config.stream:
@@ -41,22 +40,16 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
     own = open_data(spec, "train", config.pairs, device, config.stream)
     if not config.also:
         return own
-    own = _loaded(own)
     wear = None
     if config.also == "figures":  # they wear what the run's own pictures show
         wear = (255 * own.batch(spread(len(own), WORN_FRAMES, seed=0)).frame).round().to(torch.uint8)
     more = open_data(replace(spec, data=config.also), "train", config.also_pairs, device, wear=wear)
-    return mix_pairs(own, _loaded(more), OWN_SHARE)
+    return mix_pairs(own, more, OWN_SHARE)
 
 
-def held_out_pairs(config: TrainingConfig, count: int = 256) -> AnyPairs | None:
+def held_out_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:
     """Pairs to look at while training; None where the data have no held-out pairs."""
-    pairs = open_data(data_spec(config, config.network.size), "held-out", count)
-    return None if pairs is None else _loaded(pairs)
-
-
-def _loaded(pairs: AnyPairs | ShardedPairs) -> AnyPairs:
-    return pairs.in_memory() if isinstance(pairs, ShardedPairs) else pairs
+    return open_data(data_spec(config, config.network.size), "held-out", count)
 
 
 class ShuffledOrder:

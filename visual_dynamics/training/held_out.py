@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.pairs import AnyPairs, Pair
+from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.objective import squared_error
 
@@ -19,7 +19,7 @@ class HeldOut(NamedTuple):
 
 
 @torch.no_grad()
-def look_at(network: VisualDynamics, pairs: AnyPairs, device: torch.device, rows: int = 5) -> HeldOut:
+def look_at(network: VisualDynamics, pairs: Pairs, device: torch.device, rows: int = 5) -> HeldOut:
     """Reconstruct held-out pairs, and carry motions between the first few of them; in evaluation mode."""
     network.eval()
     errors, copies = [], []

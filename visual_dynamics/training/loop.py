@@ -14,8 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.catalogue import find_weights
-from visual_dynamics.data.pairs import AnyPairs, MixedPairs, Pair, spread, without_waiting
-from visual_dynamics.data.shards import ShardedPairs
+from visual_dynamics.data.pairs import Pair, Pairs, spread, without_waiting
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
@@ -71,7 +70,7 @@ class Trainer:
     def __init__(
         self,
         config: TrainingConfig,
-        pairs: AnyPairs | ShardedPairs,
+        pairs: Pairs,
         device: torch.device,
         processes: Processes,
         compiled: bool,
@@ -94,7 +93,7 @@ class Trainer:
         self.module = torch.compile(module) if compiled else module
         self.pairs = pairs.to(device) if fits(pairs, device) else pairs
         self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
-        self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if isinstance(pairs, ShardedPairs) else None
+        self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if pairs.mapped else None
         self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
 
     def mine(self, step: int) -> Tensor:
@@ -166,9 +165,9 @@ class Trainer:
     def posteriors(self, count: int) -> Posterior:
         """q(z | v, I) of training pairs picked at random, in evaluation mode, on the CPU; none that was mixed in."""
         self.network.eval()
-        parts, own = [], self.pairs.own if isinstance(self.pairs, MixedPairs) else len(self.pairs)
+        parts, own = [], self.pairs.own or len(self.pairs)
         for indices in spread(own, count, self.config.seed).split(128):
-            if isinstance(self.pairs, ShardedPairs):
+            if self.pairs.mapped:
                 pair = self.pair_of(self.pairs.read(indices))
             else:
                 pair = Pair(*(x.to(self.device) for x in self.pairs.batch(indices)))
@@ -182,7 +181,7 @@ class Trainer:
         return Posterior(mean, log_variance)
 
 
-def fits(pairs: AnyPairs | ShardedPairs, device: torch.device) -> bool:
+def fits(pairs: Pairs, device: torch.device) -> bool:
     """Whether the data may live on the device, leaving at least half of its free memory to the network."""
     if device.type != "cuda":
         return True
@@ -262,7 +261,7 @@ def train(
 
 
 def save_checkpoint(
-    run: RunFolder, trainer: Trainer, held_out: AnyPairs | None, step: int, seconds: float, final: bool
+    run: RunFolder, trainer: Trainer, held_out: Pairs | None, step: int, seconds: float, final: bool
 ) -> None:
     """The resumable state, the light weights (with few posteriors before the end), and a look at held-out pairs."""
     history = {"config": trainer.config.to_dict(), "step": step, "seconds": round(seconds, 1)}
