@@ -6,7 +6,7 @@ Starts a studio of its own on a free port, as people start it, and asks it over 
 - slider preview: one motion code after the other for one picture, by one client;
 - uploads: 500 malformed ones, drawn from a seed; then a good one;
 - load: many clients at once, of one address and of many (Linux); every answer must be good, or a stated 429 or 503,
-  and the order of the line kept.
+  and the order of arrival kept.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def load(address: str, process: int, clients: int, seconds: float, many: b
                     continue
                 statuses[answer.status_code] += 1
                 if answer.status_code == 200:
-                    arrival, completion = map(int, answer.headers["x-line"].split())
+                    arrival, completion = map(int, answer.headers["x-queue"].split())
                     line.append((arrival, completion))
                 else:
                     await asyncio.sleep(float(answer.headers.get("retry-after", 1)))

@@ -24,6 +24,7 @@ MIN_FPS, MAX_FPS = 0.1, 240.0
 GIF_SHORTEST = 2  # hundredths of a second; browsers slow anything shorter down to 10
 MP4_LONGER_SIDE = 256  # pixels; smaller clips are enlarged to at least this, by a whole number
 LABEL_SIZE = 12  # pixels
+MAX_AREA = 64_000_000  # pixels of all pictures of a grid or clip; a GIF of so many takes a minute
 LABEL_HEIGHT = LABEL_SIZE + 4
 
 
@@ -219,3 +220,11 @@ def _check(array: Pixels, dimensions: int) -> None:
     if array.dtype != np.uint8 or array.ndim != dimensions or array.shape[-1] != 3 or 0 in array.shape:
         shape = "(H, W, 3)" if dimensions == 3 else "(T, H, W, 3)"
         raise ValueError(f"expected uint8 {shape}, not {array.dtype} {array.shape}")
+
+
+def check_area(count: int, side: int, scale: int) -> None:
+    """An error if enlarged pictures would take minutes to write and much of a machine's memory."""
+    if count * (side * scale) ** 2 > MAX_AREA:
+        raise UserError(
+            f"{count:,} pictures enlarged {scale} times are too large together: choose fewer, or a smaller --scale"
+        )

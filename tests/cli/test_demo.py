@@ -19,13 +19,12 @@ from visual_dynamics.cli.demo import (
     FUTURES,
     INPUTS,
     STEPS,
-    clear_scenes,
     make_demo,
     partner,
     training_line,
 )
 from visual_dynamics.cli.output import ResultFolder
-from visual_dynamics.data.shapes import masks
+from visual_dynamics.data.shapes import clear_scenes, masks
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import enlarge
 from visual_dynamics.weights import load_weights
@@ -141,7 +140,7 @@ def test_the_same_seed_gives_the_same_bytes(model: Model, page: Path, tmp_path: 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 99])
 def test_inputs_show_all_shapes_and_plain_motions(seed: int) -> None:
-    scenes = clear_scenes(seed)
+    scenes = clear_scenes(INPUTS, seed)
     assert len(scenes) == INPUTS
     assert np.abs(scenes.motions).max(2).min() >= 4
     area = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])

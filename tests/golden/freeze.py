@@ -61,7 +61,7 @@ def blocks(frames: np.ndarray) -> np.ndarray:
 def openapi() -> dict[str, Any]:
     """The studio's API as it describes itself."""
     from visual_dynamics.studio.app import create_app
-    from visual_dynamics.studio.settings import Settings
+    from visual_dynamics.studio.state import Settings
 
     with tempfile.TemporaryDirectory() as folder:
         return json.loads(json.dumps(create_app(Settings(store=Path(folder))).openapi()))

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from tests.browser import chromium
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.settings import Limits, Settings
+from visual_dynamics.studio.state import Limits, Settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -34,7 +34,7 @@ GENEROUS = Limits(requests_per_second=10_000, burst=10_000)
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     found = create_app(Settings(store=tmp_path_factory.mktemp("studio"), limits=GENEROUS))
     yield found
-    found.state.studio.line.close()
+    found.state.studio.queue.close()
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def post(client: TestClient, path: str, body: dict[str, Any], status: int = 200)
 @pytest.fixture(scope="module")
 def model(app: FastAPI, client: TestClient) -> Model:
     post(client, "/api/futures", {"image": "shapes-1", "count": 1})
-    model: Model = app.state.studio.shelf.model("shapes")
+    model: Model = app.state.studio.models.model("shapes")
     return model
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from visual_dynamics.cli.main import main
-from visual_dynamics.studio.saved_motions import SavedMotions
-from visual_dynamics.web.listening import link, listen
+from visual_dynamics.studio.library import Library
+from visual_dynamics.web import link, listen
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -36,7 +36,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "token" in mistake(capsys, "--token", "short")
     assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path / "file"))
     assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path))
-    assert "no model" in mistake(capsys, "--store", str(tmp_path), "--model", "nothing")
+    assert "no model" in mistake(capsys, "--store", str(tmp_path / "new"), "--model", "nothing")
     assert "cannot serve" in mistake(capsys, "--store", str(tmp_path / "new"), "--host", "203.0.113.7")
 
 
@@ -47,8 +47,8 @@ def test_the_link_can_be_opened() -> None:
 
 
 def test_the_library_survives_a_restart(tmp_path: Path) -> None:
-    kept = SavedMotions(tmp_path / "studio.sqlite").add("jump", "shapes", "0" * 64, "future", [0.5, -1.25])
-    assert SavedMotions(tmp_path / "studio.sqlite").all() == [kept]
+    kept = Library(tmp_path / "studio.sqlite").add("jump", "shapes", "0" * 64, "future", [0.5, -1.25])
+    assert Library(tmp_path / "studio.sqlite").all() == [kept]
 
 
 def test_it_serves_its_page(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.rates import Rates
-from visual_dynamics.studio.settings import Limits, Settings
-from visual_dynamics.web.listening import is_loopback
+from visual_dynamics.studio.state import Limits, Settings
+from visual_dynamics.web import Rates, is_loopback
 
 TOKEN = "a-token-of-the-test"
 
@@ -59,7 +58,7 @@ def test_an_open_studio_asks_for_its_token(studio_settings: Settings) -> None:
     assert welcome.status_code == 303 and welcome.headers["location"] == "/?a=b"
     assert "httponly" in welcome.headers["set-cookie"].lower()
     assert client.get("/api/models").status_code == 200  # with the cookie
-    app.state.studio.line.close()
+    app.state.studio.queue.close()
 
 
 def test_requests_that_are_too_large_are_refused(client: TestClient) -> None:
@@ -77,10 +76,10 @@ def test_rates_are_bounded_for_each_client() -> None:
 def test_too_fast_is_told(studio_settings: Settings) -> None:
     app = create_app(replace(studio_settings, limits=Limits(requests_per_second=0.01, burst=2)))
     client = TestClient(app, base_url="http://localhost")
-    answers = [client.get("/api/line") for _ in range(3)]
+    answers = [client.get("/api/queue") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert int(answers[-1].headers["retry-after"]) >= 1 and answers[-1].json()["error"]
-    app.state.studio.line.close()
+    app.state.studio.queue.close()
 
 
 def test_what_is_loopback() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from starlette.testclient import TestClient
 
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.settings import Settings
+from visual_dynamics.studio.state import Settings
 
 schemathesis = pytest.importorskip("schemathesis")
 

@@ -126,13 +126,13 @@ def test_an_animation_from_a_sheet_of_aseprite(page: Page, hero: list[Path]) -> 
 def test_the_place_in_line_is_told_and_can_be_given_up(app: FastAPI, page: Page) -> None:
     gate = threading.Event()
     for name in ("one", "another"):
-        app.state.studio.line.join(name, "", gate.wait)
+        app.state.studio.queue.add(name, "", gate.wait)
     try:
         page.click("#other-seed")
         until(page, "document.querySelector('#status').textContent === 'In line: 2 before you …'")
         page.click("#cancel")
         until(page, "document.querySelector('#status').textContent === 'Cancelled'")
-        until(page, "async () => (await (await fetch('/api/line')).json()).length === 2")  # the studio knows it
+        until(page, "async () => (await (await fetch('/api/queue')).json()).length === 2")  # the studio knows it
     finally:
         gate.set()
     assert page.is_hidden("#cancel") and page.is_hidden("#problem") and page.locator("#wall figure").count() == 8

@@ -14,7 +14,7 @@ from tests.studio.conftest import opened, served
 from tests.study.conftest import ANSWERS, CHOICE, KEYS, READY, answer, stored, write_study
 from visual_dynamics.errors import UserError
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.settings import Settings
+from visual_dynamics.studio.state import Settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -34,7 +34,9 @@ def test_a_study_in_the_studio_is_finished_in_a_browser(
     write_study(tmp_path / "study", CHOICE)
     app = create_app(replace(studio_settings, study=tmp_path / "study"))
     with served(app) as address, opened(browser, address) as page:
-        page.click("#study")
+        with page.expect_popup() as tab:  # the studio keeps its path in its own tab
+            page.click("#study")
+        page = tab.value
         page.click("#begin")
         page.wait_for_selector(READY)
         assert page.evaluate("document.activeElement.id") == "question"
@@ -44,7 +46,7 @@ def test_a_study_in_the_studio_is_finished_in_a_browser(
         answer(page, KEYS[6:])
         page.wait_for_selector("text=All your answers have been received")
         assert page.evaluate("document.activeElement.id") == "end"
-    app.state.studio.line.close()
+    app.state.studio.queue.close()
     assert stored(tmp_path / "study") == list(enumerate(ANSWERS))
 
 

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from visual_dynamics.media import encode_png
-from visual_dynamics.study.export import answer_rows
-from visual_dynamics.study.plan import Design, plan_sessions
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import FILE, Study, name_clips, picture_path, read_study
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.design import Design, plan_sessions
+from visual_dynamics.study.folder import FILE, Study, name_clips, picture_path, read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -91,6 +90,6 @@ def answer(page: "Page", keys: list[str]) -> None:
 
 
 def stored(folder: Path) -> list[tuple[int, str]]:
-    rows = answer_rows(Store(folder, read_study(folder), create=False))
+    rows = AnswerStore(folder, read_study(folder), create=False).rows()
     assert len({row.rater for row in rows}) == 1
     return [(row.trial, row.answer) for row in rows]

@@ -10,9 +10,9 @@ import pytest
 
 from tests.browser import chromium
 from tests.study.conftest import ANSWERS, KEYS, READY, REALISTIC, Server, answer, stored, write_study
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.folder import read_study
 from visual_dynamics.study.offline import offline_page, read_answers
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -117,9 +117,9 @@ def test_the_file_collects_the_same_answers(folder: Path, tmp_path: Path, page: 
         page.click("#download")
     saved.value.save_as(tmp_path / "answers.json")
     assert json.loads(page.input_value("#answers")) == json.loads((tmp_path / "answers.json").read_text())
-    assert Store(folder, study).add_sessions([read_answers(tmp_path / "answers.json", study)]) == 10
+    assert AnswerStore(folder, study).add_sessions([read_answers(tmp_path / "answers.json", study)]) == 10
     assert stored(folder) == list(enumerate(ANSWERS))
-    assert Store(folder, study).raters()[0].session == 0
+    assert AnswerStore(folder, study).raters()[0].session == 0
 
 
 def test_yes_and_no(tmp_path: Path, serve: Callable[..., Server], page: "Page") -> None:

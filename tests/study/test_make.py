@@ -13,11 +13,10 @@ from tests.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 -
 from tests.study.conftest import CHOICE, write_study
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.study.clips import strip, torn
-from visual_dynamics.study.make import Source, make_study
-from visual_dynamics.study.plan import Design
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import Study, read_study
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.design import Design
+from visual_dynamics.study.folder import Study, read_study
+from visual_dynamics.study.make import make_study, strip, torn
 
 DESIGN = Design("choice", ("ours", "copy"), (8, 16), inputs=4, trials=4, sessions=4, obvious=2, seed=3)
 Make = Callable[..., Study]
@@ -26,7 +25,7 @@ Make = Callable[..., Study]
 @pytest.fixture
 def make(tmp_path: Path, tiny_weights_file: Path) -> Make:
     def make(design: Design = DESIGN, data: str = "shapes", name: str = "study", overwrite: bool = False) -> Study:
-        return make_study(design, Source(str(tiny_weights_file), data), tmp_path / name, overwrite)
+        return make_study(design, str(tiny_weights_file), data, tmp_path / name, overwrite)
 
     return make
 
@@ -121,7 +120,7 @@ def test_nothing_is_overwritten_unasked(make: Make, tmp_path: Path) -> None:
     second = make(Design("choice", ("ours",), (16,), inputs=2, trials=2, sessions=2, obvious=0), overwrite=True)
     assert second.id != first.id and (tmp_path / "study" / "notes.txt").read_text() == "mine"
     assert len(list((tmp_path / "study").glob("*.png"))) == len(second.clips)  # none of the old ones is left
-    Store(tmp_path / "study", second).close()
+    AnswerStore(tmp_path / "study", second).close()
     with pytest.raises(UserError, match="people's answers"):
         make(overwrite=True)
 
@@ -129,19 +128,16 @@ def test_nothing_is_overwritten_unasked(make: Make, tmp_path: Path) -> None:
 def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:  # noqa: F811
     model = ["--model", tiny_weights_file, "--method", "ours"]
     write_pairs(tmp_path / "few", tiny_pairs.subset(torch.arange(4)), lists=False)
-    (tmp_path / "latin").write_bytes(b"\xff\xfe")
     for words, reason in {
         ("--data", "nowhere"): "no data",
         ("--data", str(tmp_path / "few")): "pairs that move",
-        ("--size", "64"): "blown up",
+        ("--size", "64"): "are too large",
         ("--size", "4"): "8 to 256 pixels",
         ("--method", "magic"): "no method 'magic'",
         ("--method", "real"): "no method 'real'",
         ("--inputs", "10", "--trials", "4"): "multiple",
         ("--samples", "2"): "one sample",
         ("--inputs", "5000", "--trials", "500", "--sessions", "190"): "at most 12,000",
-        ("--consent", str(tmp_path / "latin")): "UTF-8",
-        ("--consent", str(tmp_path / "missing")): "no such file",
         ("--kind", "other"): "choice",
     }.items():
         assert reason in refused("study", "make", "new", *model, *words), words
@@ -151,18 +147,19 @@ def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tin
 
 
 def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:  # noqa: F811
-    (tmp_path / "consent.txt").write_text("We store <b>nothing</b>.\n\nReally.")
-    options = ["--method", "ours", "--size", "16", "--inputs", "4", "--sessions", "2", "--obvious", "2"]
-    made = run("study", "make", "new", "--model", tiny_weights_file, *options, "--consent", tmp_path / "consent.txt")
-    assert made.code == 0 and "2 sessions of 6 trials" in made.out, made
+    options = ["--method", "ours", "--size", "16", "--inputs", "4", "--sessions", "2"]
+    made = run("study", "make", "new", "--model", tiny_weights_file, *options)
+    assert made.code == 0 and "2 sessions of 10 trials" in made.out, made
+    written = Path("new/study.json")
+    written.write_text(written.read_text().replace("In this study", "We store <b>nothing</b>. In this study"))
     assert run("study", "offline", "new").code == 0
     page = Path("study.html").read_text()
     assert "We store \\u003cb>nothing" in page and "src=" not in page and '"real"' not in page and '"ours"' not in page
-    assert "--overwrite" in refused("study", "offline", "new")
+    assert "exists already" in refused("study", "offline", "new")
     assert "no answers" in refused("study", "score", "new")
     study = read_study(Path("new"))
     answers = ", ".join(
-        f'{{"trial": {n}, "answer": "{study.right_answer(1, n)}", "milliseconds": 5}}' for n in range(6)
+        f'{{"trial": {n}, "answer": "{study.right_answer(1, n)}", "milliseconds": 5}}' for n in range(10)
     )
     good = (
         '{"format": {"name": "visual-dynamics study answers", "version": 1}, "study": "STUDY", "rater": "RATER", '
@@ -172,17 +169,17 @@ def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path:
     for change in [(study.id, "f" * 16), ("ab" * 16, "../x"), (': 1, "answers', ': 2, "answers'), ("left", "yes")]:
         Path("bad.json").write_text(good.replace(*change))
         assert "cannot take answers from bad.json" in refused("study", "import", "new", "bad.json")
-    for text in ("", "[]", "{", "[" * 100_000, good[:-1], good.replace('"trial": 5', '"trial": 6')):
+    for text in ("", "[]", "{", "[" * 100_000, good[:-1], good.replace('"trial": 5', '"trial": 10')):
         Path("bad.json").write_text(text)
         refused("study", "import", "new", "bad.json")
     Path("answers.json").write_text(good)
-    assert "6 new answers" in run("study", "import", "new", "answers.json").out
+    assert "10 new answers" in run("study", "import", "new", "answers.json").out
     assert "0 new answers" in run("study", "import", "new", "answers.json").out
-    assert "1 of 1 raters count, with 4 of 6 answers" in run("study", "score", "new").out
+    assert "1 of 1 raters count, with 4 of 10 answers" in run("study", "score", "new").out
     assert run("study", "score", "new", "--json").out.startswith("{")
-    assert len(run("study", "export", "new").out.splitlines()) == 7
+    assert len(run("study", "export", "new").out.splitlines()) == 11
     assert run("study", "export", "new", "--out", "answers.csv").code == 0
-    assert "--overwrite" in refused("study", "export", "new", "--out", "answers.csv")
+    assert "exists already" in refused("study", "export", "new", "--out", "answers.csv")
     assert "cannot serve" in refused("study", "serve", "new", "--host", "203.0.113.7")
     assert "people's answers" in refused("study", "make", "new", "--model", tiny_weights_file, "--overwrite", *options)
 
@@ -199,7 +196,7 @@ def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPat
         (('"kind": "choice"', '"kind": "x"'), "kind"),
         (('"method": "ours"', '"method": "flow"'), "plan was changed"),
         (('"title": "Which', '"title": 3, "old": "Which'), "title"),
-        (('"sessions": [', '"sessions": [[["../../x", "y"]],'), "not there"),
+        (('"sessions": [', '"sessions": [[["../../x", "y"]],'), "do not exist"),
         (('"least_right": 2', '"least": 2'), "'least_right' is missing"),
         (("{", "["), "cannot read"),
     ],

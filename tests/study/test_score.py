@@ -8,10 +8,10 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from visual_dynamics.study.export import Row, to_csv
-from visual_dynamics.study.plan import OBVIOUS, Design, plan_sessions
+from visual_dynamics.study.answers import Row, to_csv
+from visual_dynamics.study.design import OBVIOUS, Design, plan_sessions
+from visual_dynamics.study.folder import Study, name_clips
 from visual_dynamics.study.score import score, student_quantile, table_text
-from visual_dynamics.study.study_file import Study, name_clips
 
 RATES = {("ours", 32): 0.42, ("ours", 64): 0.36, ("flow", 32): 0.30, ("flow", 64): 0.2}
 

@@ -8,8 +8,8 @@ from threading import Thread
 import httpx
 
 from tests.study.conftest import Server
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import read_study
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.folder import read_study
 
 
 def test_acknowledged_answers_survive_kill_9(folder: Path, serve: Callable[..., Server]) -> None:
@@ -48,7 +48,7 @@ def test_acknowledged_answers_survive_kill_9(folder: Path, serve: Callable[..., 
     assert resent["answer"] == acknowledged[rater, trial]  # the first one stays
     again.kill()
 
-    store = Store(folder, read_study(folder), create=False)
+    store = AnswerStore(folder, read_study(folder), create=False)
     kept = {(rater.id, one.trial): one.answer for rater in store.raters() for one in store.answers(rater.id)}
     assert acknowledged.items() <= kept.items()
     assert len(kept) <= len(acknowledged) + len(threads)  # at most one each was kept and not yet acknowledged

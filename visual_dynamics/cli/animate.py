@@ -43,7 +43,6 @@ METHOD_HELP = "All frames directly from the target, or each chained to the one b
 GUIDE_HELP = (
     "The model of what comes next, which shows direct the way, or none.  [default: sprites with --model sprites-poses]"
 )
-GUIDES = {"sprites-poses": "sprites"}  # shipped models, and what guides them
 NO_GUIDE = "none"
 ALIGN_HELP = (
     "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
@@ -77,9 +76,11 @@ def animate(
     from rich.console import Console
 
     from visual_dynamics.api import load
-    from visual_dynamics.cli.output import ResultFolder, check_area
+    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.data.sheets import read_cell, read_sheet
+    from visual_dynamics.media import check_area
     from visual_dynamics.sprites.animate import (
+        GUIDES,
         Options,
         animate_files,
         check_model,

@@ -20,14 +20,11 @@ from rich.progress import Progress
 from visual_dynamics.api import Frames, Model
 from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.cli.output import ResultFolder
-from visual_dynamics.data.shapes import SIZE, Scenes, draw_scenes, masks, scene_pairs
+from visual_dynamics.data.shapes import SIZE, Scenes, clear_scenes, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import picture_grid
 
 INPUTS, FUTURES, STEPS = 4, 8, 8
-CANDIDATES = 300  # scenes to choose the inputs from; about one in twenty will do
-INSIDE, UNCOVERED = 0.95, 0.99  # shares of every shape in the frame, and under no other, before and after the motion
-PLAIN_MOTION = 4.0  # pixels at 128 that every shape moves at least: less is hard to see
 PAIR_FPS, CLIP_FPS = 1.5, 4.0
 FILE_SCALE = 3  # of animations, which may be opened without the page
 GREY = (150, 150, 150)  # between the frames of a sheet, on light pages and dark ones
@@ -55,25 +52,12 @@ def make_demo(model: Model, seed: int, folder: ResultFolder) -> Path:
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("making the page", total=4 * INPUTS)
-        exhibits = list(_exhibits(model, clear_scenes(seed), seed, lambda: bar.advance(task)))
+        exhibits = list(_exhibits(model, clear_scenes(INPUTS, seed), seed, lambda: bar.advance(task)))
         for number, exhibit in enumerate(exhibits, 1):
             _write_pictures(folder, number, exhibit)
     rows = [picture for exhibit in exhibits for picture in (exhibit.frame, *exhibit.futures)]
     folder.write_picture("overview.png", picture_grid(rows, columns=1 + FUTURES, scale=2))
     return folder.write_text("index.html", _page(model, seed, exhibits))
-
-
-def clear_scenes(seed: int) -> Scenes:
-    """The first test scenes with all shapes in sight and plainly moving, or what comes nearest to that."""
-    scenes = draw_scenes(CANDIDATES, seed, "test")
-    areas = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])  # of circle, square, triangle
-    size = 16  # small masks tell an area as well as large ones: their pixels are averages
-    fitness = [np.abs(scenes.motions).max(2) / PLAIN_MOTION]  # (N, 3)
-    for moved in (False, True):
-        visible, whole = (mask.sum((2, 3)).numpy() * (SIZE / size) ** 2 for mask in masks(scenes, moved, size=size))
-        fitness += [whole / areas / INSIDE, visible / whole.clip(min=1) / UNCOVERED]
-    worst = np.min(fitness, axis=(0, 2)).clip(max=1)
-    return scenes.subset(np.argsort(-worst, kind="stable")[:INPUTS])
 
 
 def input_seed(seed: int, number: int) -> int:

@@ -12,11 +12,10 @@ import numpy as np
 from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
-from visual_dynamics.media import encode_animation, encode_png, enlarge, picture_grid
+from visual_dynamics.media import MAX_AREA, check_area, encode_animation, encode_png, enlarge, picture_grid
 
 GRID_COLUMNS, WALL_COLUMNS = 5, 4  # at least; many pictures make a square
 GREY = (222, 222, 222)  # between pictures, which are often white
-MAX_PIXELS = 64_000_000  # of all pictures of a grid or clip together; a GIF of so many takes a minute
 
 
 class ResultFolder:
@@ -92,15 +91,7 @@ class ResultFolder:
 
 def largest_side(count: int) -> int:
     """The longer side of `count` pictures that fit into a grid or clip."""
-    return math.isqrt(MAX_PIXELS // count)
-
-
-def check_area(count: int, side: int, scale: int) -> None:
-    """Refuse pictures that, enlarged, would take minutes to write and much of a machine's memory."""
-    if count * (side * scale) ** 2 > MAX_PIXELS:
-        raise UserError(
-            f"{count:,} pictures enlarged {scale} times are too large together: choose fewer, or a smaller --scale"
-        )
+    return math.isqrt(MAX_AREA // count)
 
 
 def _columns(count: int, least: int) -> int:

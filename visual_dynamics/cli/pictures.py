@@ -161,7 +161,8 @@ def traverse(
     device: DeviceOption = "auto",
 ) -> None:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
-    from visual_dynamics.cli.output import ResultFolder, check_area
+    from visual_dynamics.cli.output import ResultFolder
+    from visual_dynamics.media import check_area
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
         loaded = load_model(model, device)
@@ -183,7 +184,8 @@ def shown_size(canvas: Canvas, count: int, scale: int, full_size: bool, longest:
 
     Results at full size are averaged down; others are shown as they are, enlarged.
     """
-    from visual_dynamics.cli.output import check_area, largest_side
+    from visual_dynamics.cli.output import largest_side
+    from visual_dynamics.media import check_area
 
     if full_size and not canvas.unscaled:
         return min(longest, largest_side(count)), 1

@@ -12,7 +12,7 @@ from visual_dynamics.cli.options import DeviceOption, busy
 from visual_dynamics.errors import UserError
 
 INSTALL = 'the studio needs a few more packages: pip install "visual-dynamics[studio]"'
-MAX_CONNECTIONS = 500  # more are answered 503
+MAX_CONNECTIONS = 500  # the others get 503
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 
@@ -21,23 +21,23 @@ def studio(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")] = 8200,
     token: Annotated[
         str | None,
-        typer.Option(help="What visitors must show; one is made up where others than this machine can reach it."),
+        typer.Option(help="Visitors need it; if other machines can connect, the studio makes one up."),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name under which the studio is reached; may be repeated.")
+        list[str] | None, typer.Option(help="A further host name of the studio; may be repeated.")
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="Folder for what is kept.", show_default="the user's data folder")
+        Path | None, typer.Option(help="Folder of the library.", show_default="the user's data folder")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option(help="Folder of a study with people (study make), to be asked here, too.")
+        Path | None, typer.Option(help="Folder of a study with people (study make), to serve here, too.")
     ] = None,
     device: DeviceOption = "cpu",
 ) -> None:
-    """Open the studio: a page and an API to see futures, move motion by hand, and carry it over."""
+    """Open the studio: a page and an API to see futures, edit motions, and apply them to other pictures."""
     try:
         import fastapi as _fastapi  # noqa: F401
         import uvicorn
@@ -47,8 +47,8 @@ def studio(
     import secrets
     from contextlib import closing
 
-    from visual_dynamics.studio.settings import Settings, data_folder
-    from visual_dynamics.web.listening import is_loopback, link, listen
+    from visual_dynamics.studio.state import Settings, data_folder
+    from visual_dynamics.web import is_loopback, link, listen
 
     if token is not None and not TOKEN.fullmatch(token):
         raise UserError("a token has 8 to 128 letters, digits, - or _")

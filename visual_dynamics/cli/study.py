@@ -1,4 +1,4 @@
-"""visual-dynamics study: make a study with people, hand it out, collect and score its answers."""
+"""`visual-dynamics study`: make a study with people, hand it out, collect and score its answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from visual_dynamics.cli.options import DeviceOption, ModelOption, SeedOption, c
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
-    from visual_dynamics.study.store import Store
+    from visual_dynamics.study.answers import AnswerStore
 
 app = typer.Typer(no_args_is_help=True, help="Ask people which animation is real, or whether a motion is realistic.")
 
@@ -24,9 +24,8 @@ class StudyKind(StrEnum):
 
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The study's folder.")]
-OverwriteFile = Annotated[bool, typer.Option("--overwrite", help="Replace the file.")]
 METHOD_HELP = "ours (the model), flow, copy, or another shipped model; may be repeated.  [default: ours and flow]"
-SIZE_HELP = "Side of the clips in pixels; may be repeated.  [default: half of the model's size and all of it, or all]"
+SIZE_HELP = "Side of the clips in pixels; may be repeated.  [default: the model's size; with choice half of it, too]"
 DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, prepared videos, a folder of sprites."
 
 
@@ -38,31 +37,27 @@ def make(
     data: Annotated[str, typer.Option(help=DATA_HELP)] = "shapes",
     method: Annotated[list[str] | None, typer.Option(help=METHOD_HELP, show_default=False)] = None,
     size: Annotated[list[int] | None, typer.Option(help=SIZE_HELP, show_default=False)] = None,
-    inputs: Annotated[int, typer.Option(help="Pictures to ask about.")] = 40,
-    trials: Annotated[int | None, typer.Option(help="Of them in a session; as many as INPUTS unless given.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Of each input and method, in a realistic study (10).")] = None,
-    sessions: Annotated[int, typer.Option(help="Different sessions; later raters begin with the first again.")] = 24,
-    obvious: Annotated[int, typer.Option(help="Obvious trials in a session, which test the rater.")] = 6,
-    snap: Annotated[
-        bool | None, typer.Option("--snap/--no-snap", help="Synthetic frames in their input's colours (sprites).")
+    inputs: Annotated[int, typer.Option(help="Number of pictures.")] = 40,
+    trials: Annotated[int | None, typer.Option(help="Pictures in one session.  [default: all of them]")] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Of each picture and method, in a realistic study.  [default: 10]")
     ] = None,
-    consent: Annotated[Path | None, typer.Option(help="A text file that people agree to, in place of ours.")] = None,
+    sessions: Annotated[int, typer.Option(help="Different sessions; later raters start with the first again.")] = 24,
     seed: SeedOption = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Make a study from a model and a data set."""
-    from visual_dynamics.study.make import Source, default_sizes, make_study
-    from visual_dynamics.study.plan import REAL, Design
+    from visual_dynamics.study.design import REAL, Design
+    from visual_dynamics.study.make import default_sizes, make_study
 
     realistic = kind is StudyKind.realistic
     methods = tuple(method or ("ours", "flow")) + ((REAL,) if realistic else ())
-    sizes = tuple(size) if size else default_sizes(model)[-1:] if realistic else default_sizes(model)
-    many = samples if samples is not None else 10 if realistic else 1
-    design = Design(kind.value, methods, sizes, inputs, trials or inputs, many, sessions, obvious, seed)
-    source = Source(model, data, snap, _text(consent) if consent else None)
+    sizes = tuple(size) if size else default_sizes(kind.value, model)
+    count = samples if samples is not None else 10 if realistic else 1
+    design = Design(kind.value, methods, sizes, inputs, trials or inputs, count, sessions, seed=seed)
     with progress_bar("clips") as progress:
-        study = make_study(design, source, folder, overwrite, device, progress)
+        study = make_study(design, model, data, folder, overwrite, device, progress)
     lengths = max(len(session) for session in study.sessions)
     if not study.source["held_out"]:
         typer.echo(f"{data} has no test set: the model may know these pictures", err=True)
@@ -75,42 +70,39 @@ def make(
 @app.command()
 def serve(
     folder: FolderArgument,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 opens the study to the network.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes any free one.")] = 8765,
+    host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")] = 8765,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name under which the study is reached; may be repeated.")
+        list[str] | None, typer.Option(help="A further host name of the study; may be repeated.")
     ] = None,
 ) -> None:
-    """Ask people on this machine or network; answers go into FOLDER/answers.sqlite3."""
+    """Serve the page to this machine or network; answers go into FOLDER/answers.sqlite3."""
     _need_studio()
-    from visual_dynamics.study import server
-    from visual_dynamics.study.study_file import read_study
-    from visual_dynamics.web.listening import is_loopback, link, listen
+    from visual_dynamics.study import web
+    from visual_dynamics.study.folder import read_study
+    from visual_dynamics.web import is_loopback, link, listen
 
-    read_study(folder)  # what is wrong with it comes first
+    read_study(folder)  # its errors come first
     with closing(listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
         token = None if is_loopback(bound.getsockname()[0]) else store.token
         typer.echo(f"the study is at {link(bound, token)} (Ctrl-C ends it; answers are kept)")
-        server.serve(folder, store, bound, token, tuple(allow_host or ()))
+        web.serve(folder, store, bound, token, tuple(allow_host or ()))
 
 
 @app.command()
 def offline(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.html"),
-    overwrite: OverwriteFile = False,
 ) -> None:
-    """Write the study as one HTML file that works without network."""
+    """Write the study as one HTML file that works offline."""
     from visual_dynamics.files import write_atomically
+    from visual_dynamics.study.folder import read_study
     from visual_dynamics.study.offline import offline_page
-    from visual_dynamics.study.study_file import read_study
 
-    _check_new(out, overwrite)
+    _check_new(out)
     page = offline_page(folder, read_study(folder))
     write_atomically(out, page)
-    typer.echo(f"{out}: {len(page) / 1e6:.1f} MB; visual-dynamics study import takes the answers that it gives back")
+    typer.echo(f"{out}: {len(page) / 1e6:.1f} MB; visual-dynamics study import reads the answers that it saves")
 
 
 @app.command("import")
@@ -118,9 +110,9 @@ def import_(
     folder: FolderArgument,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
 ) -> None:
-    """Take in answers from files: of all of them or, on any mistake, of none."""
+    """Add answers from files: all of them or, after any error, none."""
+    from visual_dynamics.study.folder import read_study
     from visual_dynamics.study.offline import read_answers
-    from visual_dynamics.study.study_file import read_study
 
     study = read_study(folder)
     sessions = [read_answers(path, study) for path in files]
@@ -131,21 +123,18 @@ def import_(
 
 @app.command()
 def score(
-    folder: FolderArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws behind the intervals by raters.")] = 0,
+    folder: FolderArgument, as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False
 ) -> None:
     """How often people were fooled, or called a motion realistic, with 95 % intervals."""
     import json
 
-    from visual_dynamics.study import export as exporting
     from visual_dynamics.study import score as scoring
 
     with closing(_store(folder)) as store:
-        rows = exporting.answer_rows(store)
+        rows = store.rows()
     if not rows:
         raise UserError(f"there are no answers in {folder} yet")
-    result = scoring.score(store.study, rows, seed)
+    result = scoring.score(store.study, rows)
     typer.echo(json.dumps(result, indent=1) if as_json else scoring.table_text(result))
 
 
@@ -153,48 +142,32 @@ def score(
 def export(
     folder: FolderArgument,
     out: Annotated[Path | None, typer.Option(help="A CSV file; without it, the terminal.", show_default=False)] = None,
-    overwrite: OverwriteFile = False,
 ) -> None:
-    """Write all answers as CSV, a line each."""
+    """Write all answers as CSV, one line each."""
     from visual_dynamics.files import write_atomically
-    from visual_dynamics.study import export as exporting
+    from visual_dynamics.study.answers import to_csv
 
     if out:
-        _check_new(out, overwrite)
+        _check_new(out)
     with closing(_store(folder)) as store:
-        rows = exporting.answer_rows(store)
+        rows = store.rows()
     if out is None:
-        typer.echo(exporting.to_csv(rows), nl=False)
+        typer.echo(to_csv(rows), nl=False)
         return
-    write_atomically(out, exporting.to_csv(rows).encode())
+    write_atomically(out, to_csv(rows).encode())
     typer.echo(f"{counted(len(rows), 'answer')} in {out}")
 
 
-def _store(folder: Path, create: bool = False) -> Store:
-    from visual_dynamics.study.store import Store
-    from visual_dynamics.study.study_file import read_study
+def _store(folder: Path, create: bool = False) -> AnswerStore:
+    from visual_dynamics.study.answers import AnswerStore
+    from visual_dynamics.study.folder import read_study
 
-    return Store(folder, read_study(folder), create)
-
-
-def _text(path: Path) -> str:
-    from visual_dynamics.files import why_no_file
-    from visual_dynamics.study.study_file import MAX_TEXT
-
-    if not path.is_file():
-        raise UserError(f"cannot read {path}: {why_no_file(path)}")
-    try:
-        text = path.read_bytes()[: 4 * MAX_TEXT + 1].decode().strip()
-    except UnicodeDecodeError as error:
-        raise UserError(f"cannot read {path}: it is not a text in UTF-8") from error
-    if not 0 < len(text) <= MAX_TEXT:
-        raise UserError(f"cannot take {path}: a consent has 1 to {MAX_TEXT:,} letters")
-    return text
+    return AnswerStore(folder, read_study(folder), create)
 
 
-def _check_new(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise UserError(f"{path} exists already; --overwrite replaces it")
+def _check_new(path: Path) -> None:
+    if path.exists():
+        raise UserError(f"{path} exists already: remove it, or give another file with --out")
 
 
 def _need_studio() -> None:

@@ -70,21 +70,25 @@ def figure_pairs(
     pictures = None if pictures is None else pictures.to(device)
     for chunk, start in enumerate(range(0, count, CHUNK)):
         random = torch.Generator().manual_seed(seed * 1_000_003 + 2 * chunk + STREAMS[split])
-        drawn = _draw(random, size, torch.device(device), pictures)
+        drawn = _draw(random, size, torch.device(device), pictures, min(CHUNK, count - start))
         for stored, frame in zip((frames, next_frames), drawn, strict=True):
-            stored[start : start + CHUNK] = frame[: count - start]
+            stored[start : start + CHUNK] = frame
     return Pairs.of(frames, next_frames)
 
 
-def _draw(random: torch.Generator, size: int, device: torch.device, pictures: Tensor | None) -> list[Tensor]:
-    """CHUNK frames and next frames, uint8 (CHUNK, 3, S, S) each. Drawn by lot on the CPU: the same for any device."""
-    wall = _walls(random, size, device)
+def _draw(
+    random: torch.Generator, size: int, device: torch.device, pictures: Tensor | None, count: int
+) -> list[Tensor]:
+    """The first of CHUNK frames and next frames, uint8 (count, 3, S, S). Random numbers come from the CPU."""
+    wall = _walls(random, size, device, count)
     before, after = _parts(random)
     clothes = Clothes(*(values.to(device) for values in _clothes(random, 0 if pictures is None else len(pictures))))
     if pictures is not None:
         wall = _real_walls(random, wall, pictures)
+    clothes = Clothes(*(values[:count] for values in clothes))
     frames = []
     for parts in (before, after):
+        parts = Parts(*(values[:count] for values in parts))
         picture = wall.clone()
         for part in range(parts.radius.shape[1]):
             there = parts.radius[:, part].nonzero()[:, 0]  # (n,): pictures that have it
@@ -132,11 +136,11 @@ def _real_walls(random: torch.Generator, walls: Tensor, pictures: Tensor) -> Ten
     across, down = ((2 * torch.rand(CHUNK, generator=random) - 1) * (1 - side) for _ in range(2))
     nothing = torch.zeros(CHUNK)
     turned = torch.where(mirrored, -side, side)
-    maps = torch.stack([turned, nothing, across, nothing, side, down], 1).view(-1, 2, 3).to(walls.device)
-    which = torch.randint(len(pictures), (CHUNK,), generator=random).to(walls.device)
+    maps = torch.stack([turned, nothing, across, nothing, side, down], 1).view(-1, 2, 3)[: len(walls)].to(walls.device)
+    which = torch.randint(len(pictures), (CHUNK,), generator=random)[: len(walls)].to(walls.device)
     grid = F.affine_grid(maps, list(walls.shape), align_corners=False)
     windows = F.grid_sample(pictures[which].float() / 255, grid, padding_mode="border", align_corners=False)
-    return torch.where(there.to(walls.device)[:, None, None, None], windows, walls)
+    return torch.where(there[: len(walls)].to(walls.device)[:, None, None, None], windows, walls)
 
 
 def _colours(random: torch.Generator) -> Tensor:
@@ -159,11 +163,11 @@ def _colours(random: torch.Generator) -> Tensor:
     return torch.cat([ball, *figures, other], 1)
 
 
-def _walls(random: torch.Generator, size: int, device: torch.device) -> Tensor:
-    """(CHUNK, 3, S, S) in [0, 1]: clouds of all sizes, and boxes with hard edges."""
+def _walls(random: torch.Generator, size: int, device: torch.device, count: int) -> Tensor:
+    """(count, 3, S, S) in [0, 1]: clouds of all sizes, and boxes with hard edges."""
 
     def lots(*shape: int) -> Tensor:
-        return torch.rand(CHUNK, *shape, generator=random).to(device)
+        return torch.rand(CHUNK, *shape, generator=random)[:count].to(device)
 
     def muted(colours: Tensor) -> Tensor:
         return colours.mean(1, keepdim=True).lerp(colours, loud)
@@ -171,14 +175,14 @@ def _walls(random: torch.Generator, size: int, device: torch.device) -> Tensor:
     loud = 0.6 * lots(1, 1, 1)
     wall = muted(lots(3, 1, 1)).expand(-1, -1, size, size).clone()
     for number, cells in enumerate(CLOUDS):
-        cloud = muted(torch.randn(CHUNK, 3, cells, cells, generator=random).to(device))
+        cloud = muted(torch.randn(CHUNK, 3, cells, cells, generator=random)[:count].to(device))
         strength = 0.3 / 1.6**number * lots(1, 1, 1)
         wall += strength * F.interpolate(cloud, size=size, mode="bicubic", align_corners=False)
     place = (torch.arange(size, device=device) + 0.5) / size
     for _ in range(BOXES):
         low, side, there = 1.2 * lots(2) - 0.2, 0.5 * lots(2), lots(1, 1, 1) < 0.5
-        inside = (place > low[:, :, None]) & (place < (low + side)[:, :, None])  # (CHUNK, 2, S): in x and in y
-        box = inside[:, None, 0, None, :] & inside[:, None, 1, :, None] & there  # (CHUNK, 1, S, S)
+        inside = (place > low[:, :, None]) & (place < (low + side)[:, :, None])  # (count, 2, S): in x and in y
+        box = inside[:, None, 0, None, :] & inside[:, None, 1, :, None] & there  # (count, 1, S, S)
         wall += box * muted(lots(3, 1, 1) - 0.5)
     return wall.clamp(0, 1)
 

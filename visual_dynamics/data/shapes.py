@@ -58,6 +58,9 @@ _DRAWS = 24  # uniform numbers a scene: 3 background + 1 permutation + 9 colours
 _PERMUTATIONS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])  # object -> its channel
 
 _CHUNK = 32  # scenes drawn at once: some 30 MB
+CANDIDATES = 300  # scenes among which clear ones are found: about one in twenty
+INSIDE, UNCOVERED = 0.95, 0.99  # shares of every shape in the frame, and not covered, before and after the motion
+PLAIN_MOTION = 4.0  # pixels at 128 that every shape moves at least: less is hard to see
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,19 @@ def draw_scenes(count: int, seed: int, split: Split = "train") -> Scenes:
         sizes=_between(sizes, SIZE_RANGE),
         motions=_motions(motions),
     )
+
+
+def clear_scenes(count: int, seed: int) -> Scenes:
+    """Test scenes that are easy to look at: all shapes plainly move, inside the frame and uncovered, or nearly so."""
+    scenes = draw_scenes(CANDIDATES, seed, "test")
+    areas = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])  # of circle, square, triangle
+    size = 16  # small masks measure an area as well as large ones: their pixels are averages
+    fitness = [np.abs(scenes.motions).max(2) / PLAIN_MOTION]  # (N, 3)
+    for moved in (False, True):
+        visible, whole = (mask.sum((2, 3)).numpy() * (SIZE / size) ** 2 for mask in masks(scenes, moved, size=size))
+        fitness += [whole / areas / INSIDE, visible / whole.clip(min=1) / UNCOVERED]
+    worst = np.min(fitness, axis=(0, 2)).clip(max=1)
+    return scenes.subset(np.argsort(-worst, kind="stable")[:count])
 
 
 def shapes_pairs(

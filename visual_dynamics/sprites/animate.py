@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from visual_dynamics.catalogue import find_weights, shipped_models
-from visual_dynamics.cli.output import GREY, ResultFolder, check_area
+from visual_dynamics.cli.output import GREY, ResultFolder
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Color, Pixels, open_image
-from visual_dynamics.media import picture_grid
+from visual_dynamics.media import check_area, picture_grid
 from visual_dynamics.sampling.palette import OPAQUE, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, align
@@ -32,6 +32,7 @@ from visual_dynamics.weights import load_weights
 
 COLUMNS = 13  # frames side by side in the comparison, at most
 BEHIND: Color = (150, 150, 150)  # sprites: light and dark outlines both show
+GUIDES = {"sprites-poses": "sprites"}  # shipped models and the models that guide them
 NAMES_TOLD = 24  # tags that an error message lists
 
 

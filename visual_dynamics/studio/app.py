@@ -2,79 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from visual_dynamics.provenance import package_version
-from visual_dynamics.studio import export, futures, inside, motion, transfer
-from visual_dynamics.studio.context import Here, Studio
-from visual_dynamics.studio.rates import RateLimit
-from visual_dynamics.studio.settings import Limits, Settings
-from visual_dynamics.study.routes import MAX_BODY, study_router
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import read_study
-from visual_dynamics.web.guards import Gate, Guards
-from visual_dynamics.web.listening import is_loopback
-from visual_dynamics.web.refusals import Problem, tell_errors_as_json
+from visual_dynamics.studio import export, futures, inside, library, motion, transfer
+from visual_dynamics.studio.queue import client_of
+from visual_dynamics.studio.schema import Here, Studio
+from visual_dynamics.studio.state import Limits, Settings
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.folder import read_study
+from visual_dynamics.study.web import MAX_BODY, study_router
+from visual_dynamics.web import (
+    TYPES,
+    Gate,
+    Guards,
+    Rates,
+    file_route,
+    is_loopback,
+    possible_errors,
+    send_errors_as_json,
+)
 
 PAGE = Path(__file__).parent / "page"
-NO_STUDY = "no_study.html"
 COOKIE = "visual_dynamics_token"
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 DESCRIPTION = (
-    "From one image, many plausible next frames. Upload a picture, or take a sample; its id stands for it in all other "
-    'requests. Errors are JSON: {"error": "a clear sentence"}. Work is done in order of arrival: send a header '
-    "X-Ticket of your own choice, and ask /api/line for the place of that ticket."
+    "From one image, many plausible next frames. Upload a picture, or take a sample; all other requests use its id. "
+    'Errors are JSON: {"error": "a clear sentence"}. One queue does the work in order of arrival: send a header '
+    "X-Ticket of your own choice, and ask /api/queue for the position of that ticket."
 )
-# What any route may answer beside its result; for the OpenAPI description.
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": words}
-    for status, words in {
+ERRORS = possible_errors(
+    {
         400: "The request is malformed, or its Host is not allowed",
         401: "The studio's token is missing",
         403: "The request comes from a page of another site",
         404: "No such image, model or motion",
-        409: "The request does not fit what is there already",
+        409: "The request conflicts with stored data",
         413: "The request is too large",
         422: "A value is missing or out of range",
-        429: "Too many requests of one client; Retry-After says when to come back",
-        503: "The line is full; Retry-After says when to come back",
-    }.items()
-}
-line = APIRouter(tags=["line"])
+        429: "Too many requests of one client; Retry-After says when to try again",
+        503: "The queue is full; Retry-After says when to try again",
+    }
+)
+queue = APIRouter(tags=["queue"])
 
 
-class Place(BaseModel):
-    """The line of work."""
+class QueueShown(BaseModel):
+    """The queue of the studio."""
 
-    length: int = Field(description="Pieces of work that wait or are being done")
-    place: int | None = Field(description="Those before the ticket's own; null where it is not in the line")
+    length: int = Field(description="Jobs that wait or run")
+    place: int | None = Field(description="Jobs before the ticket's own; null if that is not in the queue")
 
 
-@line.get("/line")
-def place(request: Request, studio: Here, ticket: Annotated[str, Field(max_length=64)] = "") -> Place:
-    """How long the line is, and the place of a ticket in it."""
-    client = request.client.host if request.client else "nobody"
-    return Place(length=len(studio.line), place=studio.line.place(client, ticket) if ticket else None)
+@queue.get("/line", include_in_schema=False)  # its name in the first release
+@queue.get("/queue")
+def show_queue(request: Request, studio: Here, ticket: Annotated[str, Field(max_length=64)] = "") -> QueueShown:
+    """The length of the queue, and the position of a ticket in it."""
+    place = studio.queue.position(client_of(request), ticket) if ticket else None
+    return QueueShown(length=len(studio.queue), place=place)
 
 
 def create_app(settings: Settings) -> FastAPI:
     """A studio with its models, its page and its API."""
-    studio = Studio(settings)
+    studio = Studio(settings, library.Library(settings.store / "studio.sqlite"))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        studio.line.open()
+        studio.queue.open()
         studio.warm_up()
         yield
-        studio.line.close()
+        studio.queue.close()
 
     app = FastAPI(
         title="Visual Dynamics studio",
@@ -88,23 +92,20 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_name,
     )
     app.state.studio = studio
-    for router in (futures.router, motion.router, transfer.router, inside.router, export.router, line):
-        app.include_router(router, prefix="/api", responses=PROBLEMS)
-    if settings.study:
-        store = Store(settings.study, read_study(settings.study))
-        app.include_router(study_router(settings.study, store), prefix="/study", include_in_schema=False)
-    else:
-        app.add_api_route("/study/", _sender(PAGE / NO_STUDY), methods=["GET", "HEAD"], include_in_schema=False)
-    _serve_page(app)
-    tell_errors_as_json(app)
-    app.add_middleware(RateLimit, limits=settings.limits)
-    app.add_middleware(Guards, gate=_gate(settings), most_bytes=partial(_most_bytes, settings.limits))  # comes first
-    return app
-
-
-def _gate(settings: Settings) -> Gate:
+    for part in (futures, motion, library, transfer, inside, export):
+        app.include_router(part.router, prefix="/api", responses=ERRORS)
+    app.include_router(queue, prefix="/api", responses=ERRORS)
+    _add_pages(app, settings)
+    send_errors_as_json(app)
+    limits = settings.limits
     network = not is_loopback(settings.host)
-    return Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts)
+    app.add_middleware(
+        Guards,
+        gate=Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts),
+        most_bytes=partial(_most_bytes, limits),
+        rates=Rates(limits.requests_per_second, limits.burst),
+    )
+    return app
 
 
 def _most_bytes(limits: Limits, path: str) -> int:
@@ -113,21 +114,17 @@ def _most_bytes(limits: Limits, path: str) -> int:
     return limits.upload_bytes if path == "/api/images" else limits.json_bytes
 
 
-def _serve_page(app: FastAPI) -> None:
-    """The files of the page, read once: no path of a request reaches the file system."""
-    for path in sorted(PAGE.iterdir()):
-        if path.suffix in TYPES and path.name != NO_STUDY:
-            address = "/" if path.name == "index.html" else f"/page/{path.name}"
-            app.add_api_route(address, _sender(path), methods=["GET", "HEAD"], include_in_schema=False)
-
-
-def _sender(path: Path) -> Callable[[], Response]:
-    content, kind = path.read_bytes(), TYPES[path.suffix]
-
-    def send() -> Response:
-        return Response(content, media_type=kind)
-
-    return send
+def _add_pages(app: FastAPI, settings: Settings) -> None:
+    pages = {f"/page/{path.name}": path for path in sorted(PAGE.iterdir()) if path.suffix in TYPES}
+    pages["/"] = pages.pop("/page/index.html")
+    no_study = pages.pop("/page/no_study.html")
+    if settings.study:
+        store = AnswerStore(settings.study, read_study(settings.study))
+        app.include_router(study_router(settings.study, store), prefix="/study", include_in_schema=False)
+    else:
+        pages["/study/"] = no_study
+    for address, path in pages.items():
+        app.add_api_route(address, file_route(path), methods=["GET", "HEAD"], include_in_schema=False)
 
 
 def _operation_name(route: APIRoute) -> str:

@@ -1,4 +1,4 @@
-"""Routes: files to take away. One future, all of them, or a path, as GIF, WebP, APNG, MP4, a PNG sheet or a zip."""
+"""Routes: files. One future, all of them, or a path, as GIF, WebP, APNG, MP4, a PNG sheet or a zip."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from visual_dynamics.api import Frames
-from visual_dynamics.cli.output import check_area
 from visual_dynamics.errors import UserError
-from visual_dynamics.media import encode_animation, encode_png, enlarge, picture_grid
-from visual_dynamics.studio.context import (
-    Ask,
+from visual_dynamics.media import check_area, encode_animation, encode_png, enlarge, picture_grid
+from visual_dynamics.studio.schema import (
+    Body,
     Code,
     FullSizeField,
     Here,
-    ImageAsk,
+    ImageBody,
     ImageId,
     ModelName,
-    check_pixels,
-    codes_for,
-    moved_pictures,
+    body,
 )
-from visual_dynamics.studio.shelf import Entry, Seen
+from visual_dynamics.studio.state import ModelFile, Seen
 
 FPS = 2.0
-GREY = (150, 150, 150)  # between pictures, on light pages and dark ones
+GREY = (150, 150, 150)  # between pictures: on light pages and on dark ones
 WALL_COLUMNS = 4
 MAX_PATH = 32  # images
 Form = Literal["gif", "webp", "apng", "mp4", "sheet", "zip"]
@@ -55,22 +52,17 @@ FormField = Annotated[Form, Field(description="Kind of the file; a zip holds eve
 ScaleField = Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels; none at full size")]
 
 
-class ExportAsk(ImageAsk):
+class ExportBody(ImageBody):
     """An image, and the motions that make its futures."""
 
     codes: Annotated[list[Code], Field(min_length=1, max_length=64)]
     form: FormField = "gif"
     scale: ScaleField = 3
     full_size: FullSizeField = False
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"image": "shapes-1", "model": "shapes", "codes": [[0, 1, 0, 0, 0, 0, 0, 0]], "form": "gif"}]
-        },
-    )
+    model_config = body(image="shapes-1", model="shapes", codes=[[0, 1, 0, 0, 0, 0, 0, 0]], form="gif")
 
 
-class PathAsk(Ask):
+class PathBody(Body):
     """Images that follow each other."""
 
     images: Annotated[list[ImageId], Field(min_length=2, max_length=MAX_PATH, examples=[["shapes-1", "shapes-1-next"]])]
@@ -81,54 +73,55 @@ class PathAsk(Ask):
 
 
 @router.post("/export", response_class=Response, responses=FILE)
-async def export(request: Request, ask: ExportAsk, studio: Here) -> Response:
-    """One future, flipping with its input, or several as a wall that moves in step."""
-    entry = studio.shelf.entry(ask.model)
-    most = studio.most_pixels(ask.full_size)
-    data = await studio.about_image(request, ask, lambda seen: _export(ask, entry, most, seen))
-    return _file("futures" if len(ask.codes) > 1 else "future", ask.form, data)
+async def export_futures(request: Request, body: ExportBody, studio: Here) -> Response:
+    """One future in turn with its input, or several side by side, in step."""
+    file, most = studio.models.file(body.model), studio.most_pixels(body.full_size)
+    data = await studio.about_image(request, body, lambda seen: _export(body, file, most, seen))
+    return _response("futures" if len(body.codes) > 1 else "future", body.form, data)
 
 
 @router.post("/export/path", response_class=Response, responses=FILE)
-async def export_path(request: Request, ask: PathAsk, studio: Here) -> Response:
+async def export_path(request: Request, body: PathBody, studio: Here) -> Response:
     """The images of a path, one after the other."""
-    entry = studio.shelf.entry(ask.model)
-    pictures = [studio.pictures.find(name) for name in ask.images]
+    file = studio.models.file(body.model)
+    pictures = [studio.pictures.find(name) for name in body.images]
 
     def work() -> bytes:
-        model = studio.shelf.model(ask.model)
-        if ask.full_size:
-            check_pixels(len(pictures), pictures[0].pixels, studio.settings.limits.full_size_pixels)
-        frames = [model.picture(picture.pixels, ask.full_size) for picture in pictures]
+        model = studio.models.model(body.model)
+        canvases = [model.open(picture.pixels) for picture in pictures]
+        if body.full_size:
+            canvases[0].check_full_size(len(canvases), studio.settings.limits.full_size_pixels)
+        frames = [canvas.still(body.full_size) for canvas in canvases]
         if len({frame.shape for frame in frames}) > 1:
             raise UserError("the images of a path have one shape: these differ")
-        if ask.form == "zip":
-            return _zip(frames, {"model": entry.name, "digest": entry.digest})
-        scale = _scale(ask, frames)
-        return _encoded(ask.form, enlarge(np.stack(frames), scale), frames, scale)
+        if body.form == "zip":
+            return _zip(frames, {"model": file.name, "digest": file.digest})
+        scale = _scale(body, frames)
+        return _encoded(body.form, enlarge(np.stack(frames), scale), frames, scale)
 
-    return _file("path", ask.form, await studio.compute(request, work))
+    return _response("path", body.form, await studio.compute(request, work))
 
 
-def _export(ask: ExportAsk, entry: Entry, most_pixels: int | None, seen: Seen) -> bytes:
-    model = seen.model
-    pictures = list(moved_pictures(seen, codes_for(seen, ask.codes), most_pixels))
-    still, *frames = (model.picture(picture, ask.full_size) for picture in (seen.pixels, *pictures))  # without alpha
-    about = {"model": entry.name, "digest": entry.digest, "codes": ask.codes}
-    if ask.form == "zip":
-        return _zip([model.with_alpha(still[None], seen.pixels)[0], *pictures], about)
-    scale = _scale(ask, [still, *frames])
+def _export(body: ExportBody, file: ModelFile, most_pixels: int | None, seen: Seen) -> bytes:
+    canvas = seen.canvas
+    pictures = list(seen.moved(seen.codes(body.codes), most_pixels))
+    if body.form == "zip":
+        about = {"model": file.name, "digest": file.digest, "codes": body.codes}
+        return _zip([canvas.with_alpha(canvas.still(body.full_size)), *pictures], about)
+    still = canvas.still(body.full_size)
+    frames = [seen.model.open(picture).still(body.full_size) for picture in pictures]  # without alpha
+    scale = _scale(body, [still, *frames])
     if len(frames) == 1:
         clip = enlarge(np.stack([still, frames[0]]), scale)
     else:
         walls = [still] * len(frames), frames
         clip = np.stack([picture_grid(wall, _columns(len(wall)), scale, background=GREY) for wall in walls])
-    return _encoded(ask.form, clip, [still, *frames], scale)
+    return _encoded(body.form, clip, [still, *frames], scale)
 
 
-def _scale(ask: ExportAsk | PathAsk, pictures: list[Frames]) -> int:
-    """By how much pixels are enlarged; refuses what would take minutes to write and much of a machine's memory."""
-    scale = 1 if ask.full_size else ask.scale
+def _scale(body: ExportBody | PathBody, pictures: list[Frames]) -> int:
+    """The enlargement of pixels; an error if the file would take minutes to write and much of a machine's memory."""
+    scale = 1 if body.full_size else body.scale
     check_area(len(pictures), max(pictures[0].shape[:2]), scale)
     return scale
 
@@ -154,6 +147,6 @@ def _zip(pictures: list[Frames], about: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _file(stem: str, form: Form, data: bytes) -> Response:
+def _response(stem: str, form: Form, data: bytes) -> Response:
     name = f"{stem}.{SUFFIXES.get(form, form)}"
     return Response(data, media_type=TYPES[form], headers={"Content-Disposition": f'attachment; filename="{name}"'})

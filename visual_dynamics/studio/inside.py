@@ -1,42 +1,38 @@
-"""Routes: what happens inside. The layers of an image, the kernels of a motion, and which parts move together."""
+"""Routes: the inside of a model. The segments of an image, the kernels of a motion, and which parts move together."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from torch import Tensor
 
-from visual_dynamics.images import Pixels
+from visual_dynamics.images import Color, Pixels
 from visual_dynamics.media import picture_grid
 from visual_dynamics.relations.graph import relations_of
 from visual_dynamics.sampling.moves import futures
-from visual_dynamics.studio.context import Code, Here, ImageAsk, Seed, SourceName, Url, codes_for, still
-from visual_dynamics.studio.pictures import as_url
-from visual_dynamics.studio.shelf import Seen
+from visual_dynamics.studio.schema import Code, Here, ImageBody, Seed, SourceName, Url, body
+from visual_dynamics.studio.state import Seen, as_url
 
 COLUMNS = 8  # maps side by side
 MAP_SIDE = 64  # pixels at which a map is shown
 KERNEL_SCALE = 8  # pixels for each number of a kernel
-GREY = (128, 128, 128)
-DARK, LIGHT = (18, 20, 26), (255, 196, 87)  # colours of a segment that is not there, and of one that is
-MINUS, PLUS = (52, 120, 196), (214, 84, 56)  # colours of negative and positive numbers; 0 is white
+GREY: Color = (128, 128, 128)
+DARK, LIGHT = (18, 20, 26), (255, 196, 87)  # colours of 0 and 1 in a map of segments
+MINUS, PLUS = (52, 120, 196), (214, 84, 56)  # colours of -1 and 1 in a kernel; 0 is white
 RELATED_FUTURES = 64
 router = APIRouter(tags=["inside"])
 
 
-class InsideAsk(ImageAsk):
-    """An image, and a motion where its kernels are wanted."""
+class InsideBody(ImageBody):
+    """An image, and a motion if its kernels are wanted."""
 
     z: Code | None = None
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "z": [0, 1, 0, 0, 0, 0, 0, 0]}]},
-    )
+    model_config = body(image="shapes-1", model="shapes", z=[0, 1, 0, 0, 0, 0, 0, 0])
 
 
 class Scale(BaseModel):
@@ -57,31 +53,29 @@ class Inside(BaseModel):
     scales: list[Scale]
 
 
-class RelationsAsk(ImageAsk):
+class RelationsBody(ImageBody):
     """An image."""
 
     source: SourceName = None
     seed: Seed = 0
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes"}]}
-    )
+    model_config = body(image="shapes-1", model="shapes")
 
 
 class Node(BaseModel):
-    """What moves as one. Places in shares of the image's width."""
+    """A part that moves as one. Places are shares of the image's width."""
 
     x: float
     y: float
     area: int = Field(description="Pixels at the model's size")
     colour: str = Field(examples=["#c83c34"])
     moves: bool
-    dx: float = Field(description="Direction in which it moves most, a unit vector, y down")
+    dx: float = Field(description="Main direction of its motion, a unit vector, y down")
     dy: float
     mask: Url
 
 
 class Edge(BaseModel):
-    """Two nodes whose motions depend on each other."""
+    """Two nodes with dependent motions."""
 
     first: int
     second: int
@@ -98,24 +92,24 @@ class RelationsShown(BaseModel):
 
 
 @router.post("/inside")
-async def inside(request: Request, ask: InsideAsk, studio: Here) -> Inside:
+async def inside(request: Request, body: InsideBody, studio: Here) -> Inside:
     """The segments that the model finds in an image, and the kernels of a motion."""
-    return await studio.about_image(request, ask, partial(_inside, ask))
+    return await studio.about_image(request, body, partial(_inside, body))
 
 
 @router.post("/relations")
-async def relations(request: Request, ask: RelationsAsk, studio: Here) -> RelationsShown:
+async def relations(request: Request, body: RelationsBody, studio: Here) -> RelationsShown:
     """Which parts of the image move together, found from 64 of its futures without labels."""
-    return await studio.about_image(request, ask, partial(_relations, ask))
+    return await studio.about_image(request, body, partial(_relations, body))
 
 
 @torch.inference_mode()
-def _inside(ask: InsideAsk, seen: Seen) -> Inside:
+def _inside(body: InsideBody, seen: Seen) -> Inside:
     features = [maps[0].cpu() for maps in seen.encoded.features]  # (maps, side, side) each
     kernels: list[Tensor | None] = [None] * len(features)
-    if ask.z is not None:
+    if body.z is not None:
         predictor = seen.model.predictor
-        codes = codes_for(seen, [ask.z]).to(predictor.device)
+        codes = seen.codes([body.z]).to(predictor.device)
         kernels = [kernel[0].cpu() for kernel in predictor.network.kernel_decoder(codes)]
     scales = [
         Scale(
@@ -127,40 +121,41 @@ def _inside(ask: InsideAsk, seen: Seen) -> Inside:
         )
         for maps, kernel in zip(features, kernels, strict=True)
     ]
-    return Inside(input=still(seen), columns=COLUMNS, scales=scales)
+    return Inside(input=seen.still(), columns=COLUMNS, scales=scales)
 
 
 def _segments(maps: Tensor) -> Pixels:
-    """(maps, side, side), at least 0 -> a grid of pictures, each as bright as its own largest number."""
-    shares = maps / maps.flatten(1).amax(1).clamp_min(1e-6)[:, None, None]
-    pictures = _mixed(shares.clamp(0, 1).numpy(), DARK, LIGHT)
+    """(maps, side, side), at least 0 -> a grid of pictures, each relative to its own largest number."""
+    shares = (maps / maps.flatten(1).amax(1).clamp_min(1e-6)[:, None, None]).clamp(0, 1)
+    pictures = _coloured(shares, DARK, LIGHT)
     return picture_grid(pictures, COLUMNS, max(1, MAP_SIDE // maps.shape[-1]), gap=2, background=GREY)
 
 
 def _kernels(kernels: Tensor) -> Pixels:
-    """(maps, 5, 5) of either sign -> a grid of pictures, all in the units of the largest number."""
-    shares = (kernels / kernels.abs().amax().clamp_min(1e-6))[..., None].numpy()
-    white = np.array([255, 255, 255])
-    ends = np.where(shares > 0, np.array(PLUS), np.array(MINUS))
-    pictures = np.rint(white + np.abs(shares) * (ends - white)).astype(np.uint8)
+    """(maps, 5, 5) of either sign -> a grid of pictures, all relative to the largest number."""
+    shares = kernels / kernels.abs().amax().clamp_min(1e-6)
+    white = (255, 255, 255)
+    pictures = np.where(
+        shares[..., None].numpy() > 0, _coloured(shares.abs(), white, PLUS), _coloured(shares.abs(), white, MINUS)
+    )
     return picture_grid(pictures, COLUMNS, KERNEL_SCALE, gap=2, background=GREY)
 
 
-def _mixed(shares: Any, first: tuple[int, int, int], second: tuple[int, int, int]) -> Pixels:
+def _coloured(shares: Tensor, first: Color, second: Color) -> Pixels:
     """(n, H, W) in [0, 1] -> (n, H, W, 3)"""
     low, high = np.array(first), np.array(second)
-    return np.rint(low + shares[..., None] * (high - low)).astype(np.uint8)
+    return np.rint(low + shares[..., None].numpy() * (high - low)).astype(np.uint8)
 
 
-def _relations(ask: RelationsAsk, seen: Seen) -> RelationsShown:
-    model, frame = seen.model, seen.encoded.frame
-    source = model.source(ask.source)  # type: ignore[arg-type]  # checked by its pattern
-    found = relations_of(frame, futures(model.predictor, frame, source, RELATED_FUTURES, ask.seed), ask.seed)
-    graph, box = found.graph(), seen.box
+def _relations(body: RelationsBody, seen: Seen) -> RelationsShown:
+    model, box = seen.model, seen.canvas.box
+    frame = seen.encoded.frame
+    source = model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
+    found = relations_of(frame, futures(model.predictor, frame, source, RELATED_FUTURES, body.seed), body.seed)
+    graph = found.graph()
     nodes = []
     for node, mask in zip(graph["nodes"], found.masks, strict=True):
-        motion = node["motion"] or {}
-        dx, dy = motion.get("direction", (0.0, 0.0))
+        dx, dy = (node["motion"] or {}).get("direction", (0.0, 0.0))
         x, y = node["centre"]
         nodes.append(
             Node(
@@ -171,16 +166,8 @@ def _relations(ask: RelationsAsk, seen: Seen) -> RelationsShown:
                 moves=node["moves"],
                 dx=dx,
                 dy=dy,
-                mask=as_url(_mask(mask)),
+                mask=as_url(np.repeat(mask.cpu().numpy()[..., None].astype(np.uint8) * 255, 4, axis=-1)),  # white
             )
         )
-    edges = [
-        Edge(first=edge["first"], second=edge["second"], strength=edge["strength"], p=edge["p"])
-        for edge in graph["edges"]
-    ]
-    return RelationsShown(input=still(seen), nodes=nodes, edges=edges)
-
-
-def _mask(mask: Tensor) -> Pixels:
-    """bool (S, S) -> (S, S, 4), white where it is"""
-    return np.repeat(mask.cpu().numpy()[..., None].astype(np.uint8) * 255, 4, axis=-1)
+    edges = [Edge.model_validate({name: edge[name] for name in Edge.model_fields}) for edge in graph["edges"]]
+    return RelationsShown(input=seen.still(), nodes=nodes, edges=edges)

@@ -1,61 +1,40 @@
-"""Routes: motion by hand. Dimensions of z that carry motion, live decoding, and the library of named motions."""
+"""Routes for sliders: the dimensions of z that carry motion, with arrows that show what each moves, and live decoding.
+
+Letters in shape comments: S side of a frame in pixels, B blocks, D displacements.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+import math
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 import torch
-from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+import torch.nn.functional as F
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.sampling.moves import path, stored_usage
-from visual_dynamics.studio.arrows import arrows_between, in_words
-from visual_dynamics.studio.context import (
-    MAX_LATENT,
-    Ask,
-    Code,
-    Here,
-    ImageAsk,
-    ImageId,
-    ModelName,
-    Number,
-    Studio,
-    Url,
-    codes_for,
-    moved,
-    still,
-)
-from visual_dynamics.studio.pictures import as_url
-from visual_dynamics.studio.saved_motions import SavedMotion
-from visual_dynamics.studio.shelf import Seen
-from visual_dynamics.web.refusals import Refused
+from visual_dynamics.studio.schema import Code, Here, ImageBody, Url, body
+from visual_dynamics.studio.state import Seen, as_url
 
-MAX_DIMENSIONS = 16  # that have a slider
-ENDS = (-1.5, 1.5)  # deviations at which a dimension is shown
-FILE_FORMAT, FILE_VERSION = "visual-dynamics-motion", 1
+MAX_DIMENSIONS = 16  # with a slider
+ENDS = (-1.5, 1.5)  # standard deviations at which a dimension is shown
 router = APIRouter(tags=["motion"])
-
-Name = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$"),
-    Field(examples=["jump"]),
-]
-MotionId = Annotated[int, Path(ge=1, le=2**53, description="Id of a saved motion")]
 
 
 class Dimension(BaseModel):
     """A dimension of z, and what it does to the image."""
 
     dimension: int
-    nats: float = Field(description="How much it tells of a motion")
-    scale: float = Field(description="Its deviation over training pairs: the unit of a slider")
-    words: str = Field(examples=["up and down"])
+    nats: float = Field(description="Information about the motion")
+    scale: float = Field(description="Standard deviation over training pairs: the unit of a slider")
+    words: str = Field(description="What moves, and along which axis", examples=["left–right, at the bottom left"])
     low: Url
     high: Url
-    arrows: list[tuple[float, float, float, float]] = Field(description="x, y, dx, dy as shares of the width")
+    arrows: Sequence[tuple[float, float, float, float]] = Field(description="x, y, dx, dy as shares of the width")
 
 
 class Dimensions(BaseModel):
@@ -67,14 +46,11 @@ class Dimensions(BaseModel):
     dimensions: list[Dimension]
 
 
-class DecodeAsk(ImageAsk):
+class DecodeBody(ImageBody):
     """An image and motion codes."""
 
     codes: Annotated[list[Code], Field(min_length=1, max_length=32)]
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"image": "shapes-1", "model": "shapes", "codes": [[0, 1, 0, 0, 0, 0, 0, 0]]}]},
-    )
+    model_config = body(image="shapes-1", model="shapes", codes=[[0, 1, 0, 0, 0, 0, 0, 0]])
 
 
 class Decoded(BaseModel):
@@ -83,159 +59,27 @@ class Decoded(BaseModel):
     urls: list[Url]
 
 
-class SaveAsk(Ask):
-    """A motion to keep: its code, or a pair to read it from."""
-
-    name: Name
-    model: ModelName = "shapes"
-    origin: Literal["future", "sliders"] = "sliders"
-    z: Code
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"name": "jump", "model": "shapes", "z": [0, 1, 0, 0, 0, 0, 0, 0]}]},
-    )
-
-
-class PairAsk(Ask):
-    """Two frames of one size, and a name for the motion between them."""
-
-    name: Name
-    model: ModelName = "shapes"
-    before: ImageId
-    after: Annotated[ImageId, Field(examples=["shapes-1-next"])]
-
-
-class Saved(BaseModel):
-    """A motion of the library."""
-
-    id: int
-    name: str
-    model: str
-    digest: str
-    origin: str
-    z: list[float]
-    created: datetime
-
-
-class ApplyAsk(Ask):
-    """The image to move."""
-
-    image: ImageId
-    strength: Annotated[float, Field(ge=0, le=3, allow_inf_nan=False)] = 1.0
-
-
-class Applied(BaseModel):
-    """An image and what a motion makes of it."""
-
-    input: Url
-    url: Url
-    z: list[float]
-
-
-class MotionFile(Ask):
-    """A motion as a file."""
-
-    format: Literal["visual-dynamics-motion"]
-    version: Literal[1]
-    name: Name
-    model: Annotated[str, Field(max_length=200)]
-    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the model's file")]
-    z: Annotated[list[Number], Field(min_length=1, max_length=MAX_LATENT)]
-
-
 @router.post("/dimensions")
-async def dimensions(request: Request, ask: ImageAsk, studio: Here) -> Dimensions:
+async def dimensions(request: Request, body: ImageBody, studio: Here) -> Dimensions:
     """The dimensions of z that carry motion, the strongest first, and what each does to the image."""
-    return await studio.about_image(request, ask, _dimensions)
+    return await studio.about_image(request, body, _dimensions)
 
 
 @router.post("/decode")
-async def decode(request: Request, ask: DecodeAsk, studio: Here) -> Decoded:
-    """The image moved by given motion codes. The image is encoded once, so that a slider is followed live."""
+async def decode(request: Request, body: DecodeBody, studio: Here) -> Decoded:
+    """The image moved by given motion codes. The image is encoded once: a slider shows its result at once."""
 
     def work(seen: Seen) -> Decoded:
-        return Decoded(urls=moved(seen, codes_for(seen, ask.codes), fast=len(ask.codes) == 1))
+        codes = seen.codes(body.codes)
+        return Decoded(
+            urls=[as_url(each) for each in ([seen.preview(codes)] if len(codes) == 1 else seen.moved(codes))]
+        )
 
-    return await studio.about_image(request, ask, work)
-
-
-@router.get("/motions")
-def motions(studio: Here, model: ModelName | None = None) -> list[Saved]:
-    """The library, or what of it belongs to one model."""
-    digest = studio.shelf.entry(model).digest if model is not None else None
-    return [_saved(motion) for motion in studio.saved.all(digest)]
-
-
-@router.post("/motions", status_code=201)
-def save(ask: SaveAsk, studio: Here) -> Saved:
-    """Keep a motion code under a name."""
-    return _keep(studio, ask.name, ask.model, ask.origin, ask.z)
-
-
-@router.post("/motions/pair", status_code=201)
-async def save_pair(request: Request, ask: PairAsk, studio: Here) -> Saved:
-    """Keep the motion between two frames under a name."""
-    studio.shelf.entry(ask.model)
-    before, after = studio.pictures.find(ask.before), studio.pictures.find(ask.after)
-    z = await studio.compute(
-        request, lambda: studio.shelf.model(ask.model).encode(before.pixels, after.pixels).mean.tolist()
-    )
-    return _keep(studio, ask.name, ask.model, "pair", z)
-
-
-@router.post("/motions/import", status_code=201)
-def bring(ask: MotionFile, studio: Here) -> Saved:
-    """Keep a motion that was exported here or elsewhere; the model it belongs to must be one of this studio's."""
-    for entry in studio.shelf.entries.values():
-        if entry.digest == ask.digest:
-            return _keep(studio, ask.name, entry.name, "file", ask.z)
-    raise Refused(409, f"the motion was made with a model {ask.model!r} that this studio does not have")
-
-
-@router.get("/motions/{number}/file", response_model=MotionFile)
-def take(number: MotionId, studio: Here) -> JSONResponse:
-    """A motion as a file, to keep or to send."""
-    motion = studio.saved.find(number)
-    content = {"format": FILE_FORMAT, "version": FILE_VERSION, "name": motion.name, "model": motion.model}
-    headers = {"Content-Disposition": f'attachment; filename="motion-{number}.json"'}
-    return JSONResponse(content | {"digest": motion.digest, "z": motion.z}, headers=headers)
-
-
-@router.post("/motions/{number}/apply")
-async def apply(request: Request, number: MotionId, ask: ApplyAsk, studio: Here) -> Applied:
-    """An image moved by a saved motion."""
-    motion = studio.saved.find(number)
-    entry = next((entry for entry in studio.shelf.entries.values() if entry.digest == motion.digest), None)
-    if entry is None:
-        raise Refused(409, f"the motion belongs to a model {motion.model!r} that this studio no longer has")
-
-    def work(seen: Seen) -> Applied:
-        codes = ask.strength * codes_for(seen, [motion.z])
-        return Applied(input=still(seen), url=moved(seen, codes)[0], z=codes[0].tolist())
-
-    return await studio.about_image(request, ImageAsk(image=ask.image, model=entry.name), work)
-
-
-@router.delete("/motions/{number}", status_code=204)
-def delete(number: MotionId, studio: Here) -> Response:
-    """Forget a motion."""
-    studio.saved.remove(number)
-    return Response(status_code=204)
-
-
-def _keep(studio: Studio, name: str, model: str, origin: str, z: list[float]) -> Saved:
-    entry = studio.shelf.entry(model)
-    if len(z) != entry.config.latent:
-        raise Refused(422, f"z: the codes of {model} have {entry.config.latent:,} numbers, not {len(z):,}")
-    return _saved(studio.saved.add(name, model, entry.digest, origin, z))
-
-
-def _saved(motion: SavedMotion) -> Saved:
-    return Saved.model_validate(vars(motion))
+    return await studio.about_image(request, body, work)
 
 
 def _dimensions(seen: Seen) -> Dimensions:
-    model = seen.model
+    model, box = seen.model, seen.canvas.box
     used = stored_usage(model.weights.posteriors)
     chosen = used.active[:MAX_DIMENSIONS]
     if not chosen:
@@ -243,24 +87,84 @@ def _dimensions(seen: Seen) -> Dimensions:
     rest = model.predictor.rest(seen.encoded)
     codes = rest + torch.cat([path(used, dimension, torch.tensor(ENDS)) for dimension in chosen])
     frames = model.predictor.decode(seen.encoded, codes).cpu()  # (2 * dimensions, 3, S, S)
-    urls = [as_url(picture) for picture in model.with_alpha(model.finish(frames, seen.box), seen.pixels)]
+    urls = [as_url(picture) for picture in seen.finish(frames)]
     found = []
     for place, dimension in enumerate(chosen):
-        arrows = arrows_between(frames[2 * place], frames[2 * place + 1])
-        box = seen.box
-        shares = [
-            ((a.x - box.left) / box.width, (a.y - box.top) / box.width, a.dx / box.width, a.dy / box.width)
-            for a in arrows
+        pixels = arrows_between(frames[2 * place], frames[2 * place + 1])
+        arrows = [
+            Arrow((a.x - box.left) / box.width, (a.y - box.top) / box.width, a.dx / box.width, a.dy / box.width)
+            for a in pixels
         ]
         found.append(
             Dimension(
                 dimension=dimension,
                 nats=float(used.nats[dimension]),
                 scale=float(used.scale[dimension]),
-                words=in_words(arrows),
+                words=in_words(arrows, box.height / box.width),
                 low=urls[2 * place],
                 high=urls[2 * place + 1],
-                arrows=shares,
+                arrows=arrows,
             )
         )
-    return Dimensions(input=still(seen), latent=len(used.scale), rest=rest.tolist(), dimensions=found)
+    return Dimensions(input=seen.still(), latent=len(used.scale), rest=rest.tolist(), dimensions=found)
+
+
+# --- arrows: which way things move between two frames, by matching blocks
+
+BLOCK, STEP = 12, 8  # pixels: side of a block, and distance to the next
+REACH = 7  # longest displacement, in pixels
+CHANGE = 0.02  # a block changes if its mean difference of colours is larger
+SHORTEST = 0.8  # pixels of an arrow
+AXES = ("left–right", "diagonal ↗", "up–down", "diagonal ↘")  # by eighths of a turn
+GOOD_SHARE = 0.25  # of the length of all arrows; an axis with less is not named
+
+
+class Arrow(NamedTuple):
+    """The start of a block and its displacement, y down; in pixels, or in shares of the width."""
+
+    x: float
+    y: float
+    dx: float
+    dy: float
+
+
+def arrows_between(before: Tensor, after: Tensor) -> list[Arrow]:
+    """From one frame (3, S, S) to another: the displacement of least squared error for each block that changes."""
+    size = before.shape[-1]
+    block, step = min(BLOCK, size // 2), min(STEP, max(1, size // 4))
+    shifts = [(dx, dy) for dy in range(-REACH, REACH + 1) for dx in range(-REACH, REACH + 1)]
+    padded = F.pad(after[None], [REACH] * 4, mode="replicate")[0]
+    windows = [padded[:, REACH + dy : REACH + dy + size, REACH + dx : REACH + dx + size] for dx, dy in shifts]
+    differences = torch.stack([(window - before).square().mean(0) for window in windows])  # (D, S, S)
+    errors = F.avg_pool2d(differences, block, step)  # (D, rows, columns)
+    errors += 1e-6 * torch.tensor([math.hypot(*shift) for shift in shifts])[:, None, None]  # of equals the shortest
+    changed = F.avg_pool2d((after - before).abs().mean(0)[None], block, step)[0] > CHANGE  # (rows, columns)
+    best = errors.argmin(0)
+    arrows = []
+    for row, column in changed.nonzero().tolist():
+        dx, dy = shifts[int(best[row, column])]
+        if math.hypot(dx, dy) >= SHORTEST:
+            arrows.append(Arrow(column * step + block / 2, row * step + block / 2, dx, dy))
+    return arrows
+
+
+def in_words(arrows: list[Arrow], height: float) -> str:
+    """The main axes of motion, the largest first, and where in the picture. Arrows and height are in widths."""
+    total = sum(math.hypot(arrow.dx, arrow.dy) for arrow in arrows)
+    if not total:
+        return "shape or colour"
+    lengths = dict.fromkeys(AXES, 0.0)
+    x = y = 0.0
+    for arrow in arrows:
+        length = math.hypot(arrow.dx, arrow.dy) / total
+        eighth = round(math.atan2(-arrow.dy, arrow.dx) / (math.pi / 4))  # 0 is to the right, 2 up
+        lengths[AXES[eighth % 4]] += length
+        x, y = x + length * arrow.x, y + length * arrow.y / height
+    axes = [axis for axis in sorted(AXES, key=lambda axis: -lengths[axis]) if lengths[axis] >= GOOD_SHARE]
+    places = _third(y, "top", "bottom"), _third(x, "left", "right")
+    where = " ".join(filter(None, places)) or "centre"
+    return f"{', '.join(axes)}, at the {where}"
+
+
+def _third(place: float, low: str, high: str) -> str:
+    return low if place < 1 / 3 else high if place > 2 / 3 else ""

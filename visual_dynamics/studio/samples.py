@@ -1,4 +1,4 @@
-"""Pictures to begin with, all drawn here: scenes of the Shapes world, plain and textured, and walking figures."""
+"""Pictures to begin with: scenes of the Shapes world, plain and textured, drawn people, and sprites that walk."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageDraw
+from torch import Tensor
 
-from visual_dynamics.cli.demo import clear_scenes
-from visual_dynamics.data.shapes import images
+from visual_dynamics.data.figures import figure_pairs
+from visual_dynamics.data.shapes import clear_scenes, images
 from visual_dynamics.images import Color, Pixels
+from visual_dynamics.studio.state import ModelFile
 
 SEED = 0
-SCENE = 128  # pixels a side
-CELL = 60  # pixels a side of a figure's frame
+SCENES, SIDE = 4, 128  # pictures of each kind, pixels per side
+PEOPLE = (4, 5, 1, 8)  # drawn pairs that show a person well
+CELL = 60  # pixels per side of a sprite's frame
 STEPS = 8  # frames of a walk
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The colours of somebody who walks."""
+    """The colours of a sprite."""
 
     skin: Color
     hair: Color
@@ -37,31 +40,36 @@ SHEET, SHEET_OF = "walk-sheet", "figure-red"
 
 
 def draw_samples() -> dict[str, Pixels]:
-    """Name -> picture, uint8 (H, W, 3), or (H, W, 4) with alpha."""
-    scenes = clear_scenes(SEED)
+    """Name -> picture, uint8 (H, W, 3), or (H, W, 4) with alpha. "NAME-next" is the frame after "NAME"."""
+    scenes = clear_scenes(SCENES, SEED)
     samples: dict[str, Pixels] = {}
     for kind, textured in (("shapes", False), ("texture", True)):
-        drawn = images(scenes, rendering="smooth", size=SCENE, textured=textured).permute(0, 2, 3, 1).numpy()
-        samples |= {f"{kind}-{number}": np.ascontiguousarray(scene) for number, scene in enumerate(drawn, 1)}
-        # What becomes of the first scene: a pair to read a motion from.
-        moved = images(scenes.subset([0]), True, "smooth", SCENE, textured=textured)[0].permute(1, 2, 0).numpy()
-        samples[f"{kind}-1-next"] = np.ascontiguousarray(moved)
+        before, after = (images(scenes, moved, "smooth", SIDE, textured=textured) for moved in (False, True))
+        samples |= _numbered(kind, before, after)
+    people = figure_pairs(max(PEOPLE) + 1, SEED, "test", SIDE)
+    samples |= _numbered("person", people.frames[list(PEOPLE)], people.next_frames[list(PEOPLE)])
     samples |= {name: draw_figure(figure, 0) for name, figure in FIGURES.items()}
-    samples["figure-red-next"] = draw_figure(FIGURES[SHEET_OF], 2)
+    samples[f"{SHEET_OF}-next"] = draw_figure(FIGURES[SHEET_OF], 2)
     samples[SHEET] = np.concatenate([draw_figure(FIGURES[SHEET_OF], step) for step in range(STEPS)], axis=1)
     return samples
 
 
-def samples_for(name: str, of_sprites: bool) -> list[str]:
-    """The samples that a model knows something of."""
-    if of_sprites:
-        return [*FIGURES, "figure-red-next", SHEET]
-    kind = "texture" if "texture" in name else "shapes"
-    return [*(f"{kind}-{number}" for number in range(1, 5)), f"{kind}-1-next"]
+def samples_for(model: ModelFile) -> list[str]:
+    """The samples that look like what the model was trained on."""
+    if model.of_sprites:
+        return [*FIGURES, f"{SHEET_OF}-next", SHEET]
+    kind = {"shapes": "shapes", "shapes-texture": "texture"}.get(model.data, "person")
+    return [*(f"{kind}-{number}" for number in range(1, SCENES + 1)), f"{kind}-1-next"]
+
+
+def _numbered(kind: str, before: Tensor, after: Tensor) -> dict[str, Pixels]:
+    """Pictures (n, 3, S, S), and what the first becomes: a pair to read a motion from."""
+    pictures = {f"{kind}-{number}": picture for number, picture in enumerate(before, 1)} | {f"{kind}-1-next": after[0]}
+    return {name: np.ascontiguousarray(picture.permute(1, 2, 0).numpy()) for name, picture in pictures.items()}
 
 
 def draw_figure(figure: Figure, step: int) -> Pixels:
-    """Somebody walking to the right, at one of the steps of a cycle: uint8 (CELL, CELL, 4)."""
+    """A person who walks to the right, at one step of a cycle: uint8 (CELL, CELL, 4)."""
     swing = math.sin(2 * math.pi * step / STEPS)  # of the limbs in front, -1 to 1
     bob = round(abs(swing))  # the body sinks as the legs part
     canvas = Image.new("RGBA", (CELL, CELL))

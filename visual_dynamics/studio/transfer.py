@@ -1,4 +1,4 @@
-"""Routes: a motion carried over from a pair to another image, and whole animations of sprites."""
+"""Routes: the motion of a pair applied to another image, and whole animations of sprites."""
 
 from __future__ import annotations
 
@@ -7,28 +7,17 @@ from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from visual_dynamics.cli.animate import GUIDES
 from visual_dynamics.data.aseprite import parse_layout
 from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
-from visual_dynamics.sprites.animate import Animation, Options, animate_files, check_size, find_clips
+from visual_dynamics.sprites.animate import GUIDES, Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
-from visual_dynamics.studio.context import (
-    Ask,
-    Here,
-    ImageId,
-    ModelName,
-    Studio,
-    Url,
-    codes_for,
-    moved,
-    still,
-)
-from visual_dynamics.studio.pictures import Picture, as_url
-from visual_dynamics.web.refusals import Refused
+from visual_dynamics.studio.schema import Body, Here, ImageId, ModelName, Studio, Url, body
+from visual_dynamics.studio.state import StoredPicture, as_url
+from visual_dynamics.web import RequestError
 
 MAX_FRAMES = 32  # of an animation
 MAX_CELLS = 1_024  # of a sheet
@@ -38,19 +27,14 @@ router = APIRouter(tags=["transfer"])
 TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng", "png": "image/png", "json": "application/json"}
 
 
-class TransferAsk(Ask):
+class TransferBody(Body):
     """`before` is to `after` as `target` is to the result."""
 
     model: ModelName = "shapes"
     before: ImageId
     after: ImageId
     target: ImageId
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"model": "shapes", "before": "shapes-1", "after": "shapes-1-next", "target": "shapes-2"}]
-        },
-    )
+    model_config = body(model="shapes", before="shapes-1", after="shapes-1-next", target="shapes-2")
 
 
 class Transferred(BaseModel):
@@ -63,8 +47,8 @@ class Transferred(BaseModel):
     z: list[float]
 
 
-class AnimateAsk(Ask):
-    """A sheet of a character that moves, in equal cells or with its layout, and one frame of another character."""
+class AnimateBody(Body):
+    """A sheet of one character, in equal cells or with its layout, and one frame of another character."""
 
     model: ModelName = "sprites-poses"
     reference: ImageId
@@ -81,28 +65,15 @@ class AnimateAsk(Ask):
     ] = None
     tag: Annotated[str | None, Field(max_length=200, description="Of the layout: the animation to follow")] = None
     pose: Annotated[
-        int, Field(ge=0, le=MAX_CELLS, description="Frame of the row or tag (or sheet) whose pose the target has")
+        int, Field(ge=0, le=MAX_CELLS, description="Start pose: the frame of the row, tag or sheet that the target is")
     ] = 0
     loop: Annotated[bool, Field(description="The animation is a cycle")] = False
-    guided: Annotated[bool, Field(description="Let the model of what comes next show the way: slower, steadier")] = True
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "reference": "walk-sheet",
-                    "target": "figure-blue",
-                    "cell_width": 60,
-                    "cell_height": 60,
-                    "guided": False,
-                }
-            ]
-        },
-    )
+    guided: Annotated[bool, Field(description="Use the model of the next frame as a guide: slower, steadier")] = True
+    model_config = body(reference="walk-sheet", target="figure-blue", cell_width=60, cell_height=60, guided=False)
 
 
 class File(BaseModel):
-    """A file to take away."""
+    """A file of the result."""
 
     name: str
     url: str = Field(description="Its content as a data URL")
@@ -119,58 +90,62 @@ class Animated(BaseModel):
 
 
 @router.post("/transfer")
-async def transfer(request: Request, ask: TransferAsk, studio: Here) -> Transferred:
-    """Carry the motion between two frames over to another image."""
-    studio.shelf.entry(ask.model)
-    before, after, target = (studio.pictures.find(name) for name in (ask.before, ask.after, ask.target))
+async def transfer(request: Request, body: TransferBody, studio: Here) -> Transferred:
+    """Apply the motion between two frames to another image."""
+    studio.models.file(body.model)
+    before, after, target = (studio.pictures.find(name) for name in (body.before, body.after, body.target))
 
     def work() -> Transferred:
-        model = studio.shelf.model(ask.model)
-        z = model.encode(before.pixels, after.pixels).mean.tolist()
-        pair = (model.with_alpha(model.picture(picture.pixels)[None], picture.pixels)[0] for picture in (before, after))
-        pictures = [as_url(picture) for picture in pair]
-        seen = studio.shelf.seen(ask.model, target)
-        result = moved(seen, codes_for(seen, [z]))[0]
-        return Transferred(before=pictures[0], after=pictures[1], target=still(seen), result=result, z=z)
+        model = studio.models.model(body.model)
+        first, second = model.open(before.pixels), model.open(after.pixels)
+        z = model.encode(first, second).mean.tolist()
+        seen = studio.models.seen(body.model, target)
+        return Transferred(
+            before=as_url(first.with_alpha(first.still())),
+            after=as_url(second.with_alpha(second.still())),
+            target=seen.still(),
+            result=as_url(next(seen.moved(seen.codes([z])))),
+            z=z,
+        )
 
     return await studio.compute(request, work)
 
 
 @router.post("/animate")
-async def animate(request: Request, ask: AnimateAsk, studio: Here) -> Animated:
-    """Carry a whole animation of a sprite over to another character."""
-    if not studio.shelf.entry(ask.model).of_sprites:
-        raise Refused(422, f"model: {ask.model} is not for sprites; choose one that is")
-    reference, target = studio.pictures.find(ask.reference), studio.pictures.find(ask.target)
-    return await studio.compute(request, lambda: _animate(studio, ask, reference, target))
+async def animate(request: Request, body: AnimateBody, studio: Here) -> Animated:
+    """Apply a whole animation of a sprite to another character."""
+    if not studio.models.file(body.model).of_sprites:
+        raise RequestError(422, f"model: {body.model} is not for sprites; choose one that is")
+    reference, target = studio.pictures.find(body.reference), studio.pictures.find(body.target)
+    return await studio.compute(request, lambda: _animate(studio, body, reference, target))
 
 
-def _animate(studio: Studio, ask: AnimateAsk, reference: Picture, target: Picture) -> Animated:
-    moving = _sheet(ask, _with_alpha(reference.pixels))
+def _animate(studio: Studio, body: AnimateBody, reference: StoredPicture, target: StoredPicture) -> Animated:
+    moving = _sheet(body, _with_alpha(reference.pixels))
     standing = Sheet(_with_alpha(target.pixels)[None], np.array([100]))
-    tag = ask.tag if ask.row is None else f"row {ask.row}"
+    tag = body.tag if body.row is None else f"row {body.row}"
     if tag is None and len(moving.tags) == 1:
         tag = moving.tags[0].name
-    options = Options(tag=tag, pose=ask.pose, loop=ask.loop and ask.guided)
+    options = Options(tag=tag, pose=body.pose, loop=body.loop and body.guided)
     clips = find_clips(moving, standing, options)
     count = sum(clip.last - clip.first + 1 for clip in clips)
     if count > MAX_FRAMES:
-        part = "row" if ask.layout is None else "tag"
+        part = "row" if body.layout is None else "tag"
         raise UserError(f"{count} frames are too many for one animation: choose a {part} with at most {MAX_FRAMES}")
-    predictor = studio.shelf.model(ask.model).predictor
+    predictor = studio.models.model(body.model).predictor
     check_size(moving, standing, predictor.size, whole=False)
-    guide = GUIDES.get(ask.model) if ask.guided else None
-    leading = studio.shelf.model(guide).predictor if guide else None
+    guide = GUIDES.get(body.model) if body.guided else None
+    leading = studio.models.model(guide).predictor if guide else None
     return _shown(animate_files(predictor, moving, standing, options, leading))
 
 
-def _sheet(ask: AnimateAsk, picture: Pixels) -> Sheet:
-    """The frames of a picture (H, W, 4): as its layout tells, or in equal cells, each row of which has a tag."""
-    if ask.layout is None:
-        width, height = ask.cell_width, ask.cell_height
+def _sheet(body: AnimateBody, picture: Pixels) -> Sheet:
+    """The frames of a picture (H, W, 4): by its layout, or in equal cells, one tag for each row."""
+    if body.layout is None:
+        width, height = body.cell_width, body.cell_height
         _check_cells((picture.shape[0] // height) * (picture.shape[1] // width))
         return cut_grid(picture, (width, height), rows_are_animations=True, name="the reference")
-    layout = parse_layout(ask.layout.encode("utf-8", "replace"), "the layout")
+    layout = parse_layout(body.layout.encode("utf-8", "replace"), "the layout")
     _check_cells(len(layout.boxes))
     return cut_layout(picture, layout, "the layout")
 

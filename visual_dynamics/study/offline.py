@@ -1,8 +1,7 @@
-"""A study as one HTML file that needs no network, and the way back of the answers that it collected.
+"""A study as one HTML file that works offline, and the files of answers that it saves.
 
-The file holds the pictures and who is shown what, but not which clip is real. It does not hide that well: the real clip
-of an input stands beside several methods in other sessions, so whoever takes the file apart can tell. A browser that is
-served a study gets one session only.
+The file holds the pictures and the sessions, but not the key. Somebody who takes it apart can still find the key: the
+real clip of an input appears beside several methods in other sessions. (A served page gets one session only.)
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import why_no_file
-from visual_dynamics.study.store import MAX_MILLISECONDS, RATER, Answer
-from visual_dynamics.study.study_file import Study, picture_path
+from visual_dynamics.study.answers import MAX_MILLISECONDS, RATER, Answer
+from visual_dynamics.study.folder import TEXTS, Study, picture_path, reason
 
 PAGE = Path(__file__).parent / "page"
 MAX_PICTURES = 60 * 10**6  # bytes of all pictures in the file
@@ -25,20 +24,14 @@ FORMAT = {"name": "visual-dynamics study answers", "version": 1}
 
 
 def offline_page(folder: Path, study: Study) -> bytes:
-    """The whole study as HTML; its content security policy allows its own script and nothing from elsewhere."""
+    """The whole study as HTML; its content security policy allows nothing but its own script and style."""
     pictures = {name: picture_path(folder, name).read_bytes() for name in study.clips}
     if sum(map(len, pictures.values())) > MAX_PICTURES:
         raise UserError(
             f"the pictures take more than {MAX_PICTURES // 10**6} MB, too much for one page: serve the study"
         )
     data = {
-        "about": {
-            "study": study.id,
-            "kind": study.kind,
-            "title": study.title,
-            "question": study.question,
-            "consent": study.consent,
-        },
+        "about": {"study": study.id} | {name: getattr(study, name) for name in ("kind", *TEXTS)},
         "answers": FORMAT,
         "sessions": study.sessions,
         "pictures": {name: f"data:image/png;base64,{base64.b64encode(x).decode()}" for name, x in pictures.items()},
@@ -59,7 +52,7 @@ def offline_page(folder: Path, study: Study) -> bytes:
 
 
 def read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
-    """Rater, session and answers of one file, for `Store.add_sessions`."""
+    """Rater, session and answers of one file, for `AnswerStore.add_sessions`."""
     try:
         if not path.is_file():
             raise ValueError(why_no_file(path))
@@ -67,8 +60,7 @@ def read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
             raise ValueError(f"it is larger than {MAX_ANSWERS:,} bytes")
         return _checked(json.loads(path.read_bytes()), study)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise UserError(f"cannot take answers from {path}: {reason}") from error
+        raise UserError(f"cannot take answers from {path}: {reason(error)}") from error
 
 
 def _checked(data: Any, study: Study) -> tuple[str, int, list[Answer]]:
@@ -93,5 +85,5 @@ def _checked(data: Any, study: Study) -> tuple[str, int, list[Answer]]:
 
 
 def _digest(text: str) -> str:
-    """As a content security policy names an element of the page."""
+    """The name of an element in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

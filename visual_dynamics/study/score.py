@@ -1,9 +1,9 @@
 """Scores of a study: shares with 95 % intervals, per method and size.
 
-Two intervals stand beside each other. Wilson's takes all answers for independent. The other one does not: answers of
-one rater go together, so whole raters are drawn with replacement, and the percentiles are widened for a small number of
-them (Hesterberg's expanded percentiles: as a t distribution is wider than a normal one). Where all raters agree,
-drawing them again tells nothing, and Wilson's interval stands alone.
+There are two intervals. Wilson's assumes that all answers are independent. The other is a bootstrap by raters, because
+answers of one rater are correlated: whole raters are drawn with replacement. Its percentiles are widened for few
+raters, as a t distribution is wider than a normal one (Hesterberg's expanded percentiles). If all raters agree, the
+bootstrap says nothing, and only Wilson's interval is given.
 
 Letters in shape comments: K raters, C rows of the table, D draws.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_dynamics.evaluation.realism import wilson_interval
-from visual_dynamics.study.export import Row
-from visual_dynamics.study.study_file import Study
+from visual_dynamics.study.answers import Row
+from visual_dynamics.study.folder import Study
 
 DRAWS = 4_000
 CHUNK = 500  # draws at a time: 20 MB with 5,000 raters
@@ -54,7 +54,7 @@ def score(study: Study, rows: list[Row], seed: int = 0) -> dict[str, Any]:
 
 
 def _table(study: Study, rows: list[Row], seed: int) -> dict[str, Any]:
-    """A row for each (method, size) and, by size, how much more often the first method convinces than each other."""
+    """A row for each (method, size); by size, the difference between the first method and each other."""
     kinds = sorted({(row.method, row.size) for row in rows}, key=lambda kind: (kind[1], _place(study, kind[0])))
     raters = sorted({row.rater for row in rows})
     hits, counts = np.zeros((2, len(raters), len(kinds)))  # (K, C) each
@@ -101,7 +101,7 @@ def _differences(kinds: list[tuple[str, int]], shares: Floats, drawn: Floats, ra
 
 
 def _convinced(row: Row) -> bool:
-    """Whether the rater took a synthetic clip for real, or called a motion realistic."""
+    """The rater took a synthetic clip for real, or called a motion realistic."""
     return row.answer != row.right if row.right else row.answer == "yes"
 
 
@@ -114,13 +114,13 @@ def _by_image(rows: list[Row]) -> list[float]:
 
 
 def _place(study: Study, method: str) -> int:
-    """Methods in the order in which they were asked for; those that were not, behind."""
+    """The place of a method in the design; unknown ones come last."""
     methods = list(study.source.get("design", {}).get("methods", ()))
     return methods.index(method) if method in methods else len(methods)
 
 
 def _drawn_shares(hits: Floats, counts: Floats, seed: int) -> Floats:
-    """(K, C) twice -> (D, C): shares among raters drawn with replacement; NaN where none of them saw the row."""
+    """(K, C) twice -> (D, C): shares among raters drawn with replacement; NaN if none of them saw the row."""
     raters, chance, parts = len(hits), np.random.default_rng(seed), []
     for _ in range(DRAWS // CHUNK if raters else 0):
         times = chance.multinomial(raters, np.full(raters, 1 / raters), CHUNK).astype(float)  # (CHUNK, K)
@@ -130,7 +130,7 @@ def _drawn_shares(hits: Floats, counts: Floats, seed: int) -> Floats:
 
 
 def _percentiles(values: Floats, raters: int) -> Interval | None:
-    """The 95 % interval of drawn shares or differences, wider the fewer raters there are; None where they all agree."""
+    """The 95 % interval of drawn shares or differences, wider for few raters; None if they all agree."""
     values = values[np.isfinite(values)]
     if raters < 3 or not len(values) or values.min() == values.max():
         return None
@@ -154,7 +154,7 @@ def student_quantile(freedom: int) -> float:
 
 
 def table_text(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """The result as a table for people."""
     raters, answers = result["raters"], result["answers"]
     lines = [
         f"{'method':<16}{'size':>6}{'% ' + result['measure']:>20}"
@@ -162,12 +162,12 @@ def table_text(result: dict[str, Any]) -> str:
     ]
     for row in result["rows"]:
         size = f"{row['size']}"
-        share, wilson, own = f"{100 * row['share']:.1f}", _told(row["wilson"]), _told(row["by_raters"])
+        share, wilson, own = f"{100 * row['share']:.1f}", _percent(row["wilson"]), _percent(row["by_raters"])
         lines.append(f"{row['method']:<16}{size:>6}{share:>20}{wilson:>16}{own:>16}{row['answers']:>9}")
     for row in result["differences"]:
         first, second = row["methods"]
-        told = f"{100 * row['difference']:+.1f} points, by raters {_told(row['by_raters'])}"
-        lines.append(f"{first} - {second} at {row['size']}: {told}")
+        points = f"{100 * row['difference']:+.1f} points, by raters {_percent(row['by_raters'])}"
+        lines.append(f"{first} - {second} at {row['size']}: {points}")
     if result["kind"] == "realistic":
         for row in result["rows"]:
             spread = row["over_images"]["deviation"]
@@ -185,5 +185,5 @@ def table_text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _told(interval: Interval | None) -> str:
+def _percent(interval: Interval | None) -> str:
     return "-" if interval is None else f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}"

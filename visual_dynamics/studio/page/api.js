@@ -1,46 +1,46 @@
-// Requests to the studio: one at a time for each purpose, with a place in line, and problems told on the page.
+// Requests to the studio: one at a time for each purpose, with the position in the queue, and errors shown on the page.
 import { find } from "./dom.js";
 
 const running = new Map(); // purpose -> AbortController
 
-export class Problem extends Error {
+export class RequestError extends Error {
   constructor(message, status) {
     super(message);
     this.status = status;
   }
 }
 
-export function tell(problem) {
+function showError(message) {
   const place = find("#problem");
-  place.textContent = problem ? capital(problem) + "." : "";
-  place.hidden = !problem;
+  place.textContent = message ? capital(message) + "." : "";
+  place.hidden = !message;
 }
 
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
-/** Tell what has come of a request, in words that are read aloud, too. */
+/** Show a message, which screen readers read aloud, too. */
 export function say(words) {
   find("#status").textContent = words;
 }
 
-/** Ask the studio. A newer request for the same purpose cancels the older one. */
-export async function ask(path, { purpose = path, body, method, quiet = false } = {}) {
+/** Send a request. A newer one for the same purpose cancels the older one. */
+export async function send(path, { purpose = path, body, method, quiet = false } = {}) {
   running.get(purpose)?.abort();
   const control = new AbortController();
   running.set(purpose, control);
   const ticket = ticketOf();
-  const watch = quiet ? null : watchLine(ticket, control);
+  const watch = quiet ? null : watchQueue(ticket, control);
   try {
-    const answer = await fetch(path, {
+    const response = await fetch(path, {
       method: method ?? (body === undefined ? "GET" : "POST"),
       headers: { "X-Ticket": ticket, ...(isPlain(body) ? { "Content-Type": "application/json" } : {}) },
       body: isPlain(body) ? JSON.stringify(body) : body,
       signal: control.signal,
     });
-    if (!answer.ok) throw new Problem(await reason(answer), answer.status);
-    return answer;
+    if (!response.ok) throw new RequestError(await reason(response), response.status);
+    return response;
   } catch (error) {
-    if (error instanceof TypeError) throw new Problem("the studio does not answer; is it still running?", 0);
+    if (error instanceof TypeError) throw new RequestError("the studio does not answer; is it still running?", 0);
     throw error;
   } finally {
     watch?.stop();
@@ -48,17 +48,17 @@ export async function ask(path, { purpose = path, body, method, quiet = false } 
   }
 }
 
-export const askJson = async (path, options) => (await ask(path, options)).json();
+export const sendJson = async (path, options) => (await send(path, options)).json();
 
-/** Run what a person asked for; a problem is shown, a cancelled request is none. */
+/** Run an action; its error is shown. A cancelled request is no error. */
 export async function attempt(work) {
-  tell("");
+  showError("");
   try {
     return await work();
   } catch (error) {
     if (error.name === "AbortError") return undefined;
-    if (!(error instanceof Problem)) console.error(error);
-    tell(error.message);
+    if (!(error instanceof RequestError)) console.error(error);
+    showError(error.message);
     return undefined;
   }
 }
@@ -67,11 +67,11 @@ function isPlain(body) {
   return body !== undefined && !(body instanceof Blob);
 }
 
-async function reason(answer) {
+async function reason(response) {
   try {
-    return (await answer.json()).error;
+    return (await response.json()).error;
   } catch {
-    return `the studio answered ${answer.status}`;
+    return `the studio answered ${response.status}`;
   }
 }
 
@@ -79,22 +79,22 @@ function ticketOf() {
   return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-const watched = new Set(); // controllers of requests that somebody waits for
+const watched = new Set(); // controllers of requests that a person waits for
 
-/** Tell where in the line a request is, as long as it runs; short ones are not worth a word. */
-function watchLine(ticket, control) {
+/** Show the position of a request in the queue, unless it is short. */
+function watchQueue(ticket, control) {
   let timer = setTimeout(look, 400);
-  let told = false;
+  let shown = false;
   watched.add(control);
   say("");
   async function look() {
-    told = true;
+    shown = true;
     say("Working …");
     find("#cancel").hidden = false;
     try {
-      const { place } = await (await fetch(`/api/line?ticket=${ticket}`, { signal: control.signal })).json();
-      if (timer !== null && place > 0) say(`In line: ${place} before you …`);
-    } catch { /* the request itself tells what is wrong */ }
+      const { place } = await (await fetch(`/api/queue?ticket=${ticket}`, { signal: control.signal })).json();
+      if (timer !== null && place > 0) say(`In the queue: ${place} before you …`);
+    } catch { /* the request itself shows its error */ }
     if (timer !== null) timer = setTimeout(look, 1000);
   }
   return {
@@ -102,7 +102,7 @@ function watchLine(ticket, control) {
       clearTimeout(timer);
       timer = null;
       watched.delete(control);
-      if (told) say("");
+      if (shown) say("");
       if (watched.size === 0) hideCancel();
     },
   };
@@ -114,7 +114,7 @@ function hideCancel() {
   if (focused) find("[role=tabpanel]:not([hidden])").focus();
 }
 
-/** Take back all that is waited for: the studio stops working on it. */
+/** Cancel all requests that a person waits for: the studio stops its work, too. */
 function cancel() {
   if (watched.size === 0) return;
   for (const control of watched) control.abort();

@@ -1,17 +1,17 @@
 // Futures: a wall of sampled next frames that play in step; pick one to go on.
-import { ask, attempt, say } from "./api.js";
+import { attempt, say, send } from "./api.js";
 import { button, figure, find, flip, make, save } from "./dom.js";
 import { edit } from "./motion.js";
-import { askAbout, fileAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
+import { sendAbout, fileAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const MOST_IN_A_FILE = 64;
 let shownFor = ""; // picture and model of the wall
-let wished = {}; // what the wall was asked for with
+let options = {}; // of the futures on the wall
 let futures = [];
 
 const form = () => find("#futures-form");
 
-function wishes() {
+function formOptions() {
   const { count, seed, source, strength, full_size } = form().elements;
   return { count: Number(count.value), seed: Number(seed.value), source: source.value, strength: Number(strength.value),
     full_size: full_size.checked };
@@ -28,30 +28,30 @@ export async function openFutures() {
   try {
     await sample();
   } catch (error) {
-    if (subject() !== shownFor) show([], ""); // futures of another picture would be taken for those of this one
+    if (subject() !== shownFor) show([], ""); // or people would think that they belong to this picture
     throw error;
   }
 }
 
 async function sample() {
-  const wall = find("#wall"), isOld = watchChange(), wish = wishes();
+  const wall = find("#wall"), isOld = watchChange(), wanted = formOptions();
   wall.ariaBusy = "true";
-  let answer;
+  let response;
   try {
-    answer = await askAbout("/api/futures", wish, { purpose: "futures" });
+    response = await sendAbout("/api/futures", wanted, { purpose: "futures" });
   } finally {
     wall.ariaBusy = "false";
   }
   if (isOld()) return;
-  [shownFor, wished] = [subject(), wish];
-  show(answer.futures, answer.input);
+  [shownFor, options] = [subject(), wanted];
+  show(response.futures, response.input);
   announce();
 }
 
 async function more() {
   const isOld = watchChange();
-  const wish = { ...wished, count: wishes().count, first: futures.length };
-  const { input, futures: found } = await askAbout("/api/futures", wish, { purpose: "futures" });
+  const wanted = { ...options, count: formOptions().count, first: futures.length };
+  const { input, futures: found } = await sendAbout("/api/futures", wanted, { purpose: "futures" });
   if (isOld()) return;
   futures.push(...found);
   find("#wall").append(...found.map((future) => tile(input, future)));
@@ -61,12 +61,12 @@ async function more() {
 function show(found, input) {
   const wall = find("#wall"), focused = wall.contains(document.activeElement);
   futures = found;
-  wall.classList.toggle("smooth", Boolean(wished.full_size) && !state.model.sprites);
+  wall.classList.toggle("smooth", Boolean(options.full_size) && !state.model.sprites);
   wall.replaceChildren(...found.map((future) => tile(input, future)));
   if (focused) (wall.querySelector(".pick") ?? find("#futures")).focus();
 }
 
-/** While new futures are made, those of the wall belong to another picture or seed. */
+/** New futures are on their way: those of the wall belong to another picture or seed. */
 const isBusy = () => find("#wall").ariaBusy === "true";
 
 function announce() {
@@ -77,16 +77,25 @@ function announce() {
 function tile(input, future) {
   const name = `Future ${future.number + 1}`;
   const pick = make("button", { type: "button", className: "pick", title: "Go on from this future",
-    onclick: () => isBusy() || attempt(() => goOn(future.z, wished.full_size)), attributes: { "aria-label": `${name}: go on from it` } },
+    onclick: () => isBusy() || attempt(() => goOn(future.z, options.full_size)), attributes: { "aria-label": `${name}: go on from it` } },
   flip(input, future.url, name));
+  const act = (words, action, label) => button(words, action, { className: "quiet", ariaLabel: `${name}: ${label}` });
   const actions = make("span", { className: "actions" },
-    button("By hand", () => edit(future.z), { className: "quiet", ariaLabel: `${name}: move it by hand` }),
-    button("File", () => attempt(() => download([future.z])), { className: "quiet", ariaLabel: `${name}: download` }));
+    act("Enlarge", () => enlarge(input, future.url, name), "enlarge"), act("Edit", () => edit(future.z), "edit its motion"),
+    act("Save", () => attempt(() => download([future.z])), "save as a file"));
   return figure(pick, make("span", { className: "caption" }, make("span", {}, String(future.number + 1)), actions));
 }
 
+/** A future in turn with its input; at full size one pixel is one pixel. */
+function enlarge(input, url, name) {
+  const dialog = find("#large");
+  dialog.className = find("#wall").classList.contains("smooth") ? "smooth" : "";
+  dialog.replaceChildren(button("Close", () => dialog.close(), { className: "primary" }), flip(input, url, name));
+  dialog.showModal();
+}
+
 async function download(codes) {
-  const body = { codes: codes.slice(0, MOST_IN_A_FILE), form: find("#form").value, full_size: wished.full_size };
+  const body = { codes: codes.slice(0, MOST_IN_A_FILE), form: find("#form").value, full_size: options.full_size };
   const { blob, name } = await fileAbout("/api/export", body);
   keep(blob, name);
   say(codes.length > MOST_IN_A_FILE ? `Downloaded the first ${MOST_IN_A_FILE}: more do not fit into a file` : `Downloaded ${name}`);
@@ -100,9 +109,9 @@ function keep(blob, name) {
 
 async function downloadPath() {
   const more = { model: state.model.name, form: find("#form").value, full_size: Boolean(picture().step?.full_size) };
-  const answer = await withPictures(state.path, () =>
-    ask("/api/export/path", { body: { images: state.path.map(({ id }) => id), ...more } }));
-  keep(await answer.blob(), nameIn(answer));
+  const response = await withPictures(state.path, () =>
+    send("/api/export/path", { body: { images: state.path.map(({ id }) => id), ...more } }));
+  keep(await response.blob(), nameIn(response));
 }
 
 form().onsubmit = (event) => {

@@ -1,14 +1,14 @@
 // Inside: the segments of the picture, the kernels of the motion, and which parts move together.
 import { attempt, say } from "./api.js";
 import { draw, figure, find, make } from "./dom.js";
-import { askAbout, state, subject, watchChange } from "./state.js";
+import { sendAbout, state, subject, watchChange } from "./state.js";
 
 let relatedFor = "";
 
 export async function openInside() {
   if (relatedFor !== subject()) find("#relations").replaceChildren();
   const isOld = watchChange();
-  const found = await askAbout("/api/inside", state.z ? { z: state.z } : { z: Array(state.model.latent).fill(0) },
+  const found = await sendAbout("/api/inside", state.z ? { z: state.z } : { z: Array(state.model.latent).fill(0) },
     { purpose: "inside" });
   if (isOld()) return;
   find("#layers").replaceChildren(...found.scales.map(scale));
@@ -24,7 +24,7 @@ function scale({ side, maps, active, segments, kernels }) {
 
 async function relate() {
   const isOld = watchChange();
-  const found = await askAbout("/api/relations", {}, { purpose: "relations" });
+  const found = await sendAbout("/api/relations", {}, { purpose: "relations" });
   if (isOld()) return;
   relatedFor = subject();
   find("#relations").replaceChildren(figure(graph(found), "Black: the line on which a part moves. White: parts that move together."), list(found));

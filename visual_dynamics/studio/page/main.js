@@ -1,5 +1,5 @@
 // The frame around the tabs: models, the picture, samples, the path, and which tab is open.
-import { askJson, attempt, say } from "./api.js";
+import { attempt, say, sendJson } from "./api.js";
 import { find, make } from "./dom.js";
 import { openFutures } from "./futures.js";
 import { openInside } from "./inside.js";
@@ -21,7 +21,7 @@ function show(name, focus = false) {
   }
   history.replaceState(null, "", `#${name}`);
   say("");
-  if (picture()) attempt(TABS[name]); // else it is opened with the first picture
+  if (picture()) attempt(TABS[name]); // else the first picture opens it
 }
 
 function tabs() {
@@ -105,7 +105,7 @@ async function start() {
   find("#play").onchange = (event) => document.body.classList.toggle("playing", event.target.checked);
   document.body.classList.toggle("playing", !calm);
   await attempt(async () => {
-    const [models, samples] = await Promise.all([askJson("/api/models"), askJson("/api/samples")]);
+    const [models, samples] = await Promise.all([sendJson("/api/models"), sendJson("/api/samples")]);
     state.models = models;
     state.samples = new Map(samples.map((sample) => [sample.id, sample]));
     const select = find("#model");

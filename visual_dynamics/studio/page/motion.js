@@ -1,7 +1,7 @@
-// Motion by hand: sliders with a live preview, and the library of named motions.
-import { ask, askJson, attempt, Problem, say } from "./api.js";
+// Motion: sliders with a live preview, and the library of named motions.
+import { attempt, RequestError, say, send, sendJson } from "./api.js";
 import { button, draw, find, flip, make, save } from "./dom.js";
-import { askAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
+import { sendAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const END = 3; // of a slider, in deviations; 0 keeps the picture still
 let shownFor = "";
@@ -17,7 +17,7 @@ export async function openMotion() {
 async function openSliders() {
   if (subject() === shownFor) return;
   const isOld = watchChange();
-  const found = await askAbout("/api/dimensions", {}, { purpose: "dimensions" });
+  const found = await sendAbout("/api/dimensions", {}, { purpose: "dimensions" });
   if (isOld()) return;
   shownFor = subject();
   dimensions = found.dimensions;
@@ -25,14 +25,14 @@ async function openSliders() {
   rest = found.rest;
   if (untouched || state.z?.length !== found.latent) state.z = [...rest];
   find("#preview-start").src = found.input;
-  find("#sliders").replaceChildren(...dimensions.map((each, place) => slider(each, place + 1)));
+  find("#sliders").replaceChildren(...dimensions.map(slider));
   say(`${dimensions.length} sliders, each a motion of the picture`);
   moveSliders();
   await preview();
 }
 
-function slider(dimension, number) {
-  const label = `Motion ${number}: ${dimension.words}`;
+function slider(dimension) {
+  const label = `z${dimension.dimension}: ${dimension.words}`;
   const value = make("output", { textContent: "0.0" });
   const range = make("input", { type: "range", min: -END, max: END, step: 0.1, value: 0,
     attributes: { "aria-label": label, "data-dimension": dimension.dimension },
@@ -59,7 +59,7 @@ function field(arrows) {
   return draw("svg", { viewBox: "0 0 100 100", class: "arrows", "aria-hidden": "true" }, ...lines);
 }
 
-/** Show what z is; numbers beyond a slider's end stay as they are until it is moved. */
+/** Show z; a number beyond the end of its slider stays until the slider is moved. */
 function moveSliders() {
   for (const range of document.querySelectorAll("#sliders input")) {
     const dimension = dimensions.find((each) => each.dimension === Number(range.dataset.dimension));
@@ -68,7 +68,7 @@ function moveSliders() {
   }
 }
 
-/** The newest z is shown; while one is computed, those in between are passed over. */
+/** Show the newest z; those that come while one is computed are skipped, but for the last. */
 async function preview() {
   stale = true;
   if (inFlight) return;
@@ -76,7 +76,7 @@ async function preview() {
   try {
     while (stale) {
       stale = false;
-      const { urls } = await askAbout("/api/decode", { codes: [state.z] }, { purpose: "preview", quiet: true });
+      const { urls } = await sendAbout("/api/decode", { codes: [state.z] }, { purpose: "preview", quiet: true });
       find("#preview").src = urls[0];
     }
   } finally {
@@ -84,7 +84,7 @@ async function preview() {
   }
 }
 
-/** Take over a motion code, and open the sliders. */
+/** Edit a motion code with the sliders. */
 export function edit(z) {
   state.z = [...z];
   find("#tab-motion").click();
@@ -99,7 +99,7 @@ function refresh() {
 }
 
 async function openLibrary() {
-  const motions = await askJson(`/api/motions?model=${encodeURIComponent(state.model.name)}`, { purpose: "library", quiet: true });
+  const motions = await sendJson(`/api/motions?model=${encodeURIComponent(state.model.name)}`, { purpose: "library", quiet: true });
   const empty = make("li", { className: "hint", textContent: "Nothing is kept yet." });
   find("#library").replaceChildren(...(motions.length ? motions.map(entry) : [empty]));
 }
@@ -114,22 +114,22 @@ function entry(motion) {
 
 async function apply(motion) {
   const shown = picture();
-  const { z } = await withPictures([shown], () => askJson(`/api/motions/${motion.id}/apply`, { body: { image: shown.id } }));
+  const { z } = await withPictures([shown], () => sendJson(`/api/motions/${motion.id}/apply`, { body: { image: shown.id } }));
   state.z = z;
   refresh();
   say(`The picture moves by ${motion.name}`);
 }
 
 async function take(motion) {
-  const answer = await ask(`/api/motions/${motion.id}/file`);
-  const url = URL.createObjectURL(await answer.blob());
-  save(url, nameIn(answer));
+  const response = await send(`/api/motions/${motion.id}/file`);
+  const url = URL.createObjectURL(await response.blob());
+  save(url, nameIn(response));
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
 async function remove(motion) {
   const place = [...find("#library").children].findIndex((item) => item.contains(document.activeElement));
-  await ask(`/api/motions/${motion.id}`, { method: "DELETE" });
+  await send(`/api/motions/${motion.id}`, { method: "DELETE" });
   await openLibrary();
   say(`Deleted ${motion.name}`);
   const next = [...find("#library").querySelectorAll("li:has(button)")].at(place) ?? find("#library li:has(button):last-child");
@@ -141,7 +141,7 @@ find("#save-form").onsubmit = (event) => {
   const form = event.target;
   attempt(async () => {
     const body = { name: form.elements.name.value, model: state.model.name, z: state.z };
-    await askJson("/api/motions", { body });
+    await sendJson("/api/motions", { body });
     form.reset();
     await openLibrary();
     say(`Kept ${body.name}`);
@@ -154,9 +154,9 @@ find("#import").onchange = (event) => {
     try {
       content = JSON.parse(await file.text());
     } catch {
-      throw new Problem("that file is not a motion", 0);
+      throw new RequestError("that file is not a motion", 0);
     }
-    const { name } = await askJson("/api/motions/import", { body: content });
+    const { name } = await sendJson("/api/motions/import", { body: content });
     await openLibrary();
     say(`Kept ${name}`);
   });
@@ -168,7 +168,7 @@ find("#reset").onclick = () => {
 };
 find("#shuffle").onclick = () => attempt(async () => {
   const seed = Math.floor(Math.random() * 1_000_000);
-  const { futures } = await askAbout("/api/futures", { count: 1, seed }, { purpose: "shuffle" });
+  const { futures } = await sendAbout("/api/futures", { count: 1, seed }, { purpose: "shuffle" });
   state.z = futures[0].z;
   refresh();
 });

@@ -1,5 +1,5 @@
 // What the tabs share: the model, the picture, the path that led to it, and the motion of the sliders.
-import { ask, askJson, Problem } from "./api.js";
+import { RequestError, send, sendJson } from "./api.js";
 
 export const state = {
   models: [], // of the studio
@@ -22,10 +22,10 @@ export function changed() {
 
 export const picture = () => state.path.at(-1);
 
-/** What is looked at, in a word: it differs where the picture or the model does. */
+/** Picture and model in one string, to compare. */
 export const subject = () => `${picture().id} ${state.model.name}`;
 
-/** A question for later: are picture and model still those of now? */
+/** A function that says later whether picture or model have changed. */
 export function watchChange() {
   const [shown, model] = [picture(), state.model];
   return () => shown !== picture() || model !== state.model;
@@ -48,7 +48,7 @@ export async function goOn(z, fullSize = false) {
 }
 
 function taken({ from, ...step }) {
-  return withPictures([from], () => askJson("/api/continue", { body: { image: from.id, ...step } }));
+  return withPictures([from], () => sendJson("/api/continue", { body: { image: from.id, ...step } }));
 }
 
 /** Back to an earlier picture of the path. */
@@ -59,43 +59,43 @@ export function backTo(place) {
 
 /** exact: every pixel of a sheet is kept, however large it is. */
 export async function upload(blob, { purpose = "upload", exact = false } = {}) {
-  const shown = await askJson(`/api/images${exact ? "?exact=true" : ""}`, { body: blob, purpose });
+  const shown = await sendJson(`/api/images${exact ? "?exact=true" : ""}`, { body: blob, purpose });
   return { ...shown, blob, exact };
 }
 
-/** Ask about pictures; those that the studio has dropped meanwhile are brought again. */
+/** Do work with pictures; if the studio has dropped one, restore them and try again. */
 export async function withPictures(pictures, work) {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 404 || !error.message.startsWith("no image")) throw error;
-    for (const shown of pictures) await bring(shown);
+    if (!(error instanceof RequestError) || error.status !== 404 || !error.message.startsWith("no image")) throw error;
+    for (const shown of pictures) await restore(shown);
     return work();
   }
 }
 
-/** Upload a picture again, or take again the step that led to it; samples are always there. */
-async function bring(shown) {
+/** Upload a picture again, or repeat the step that led to it; the studio never drops samples. */
+async function restore(shown) {
   if (shown.blob) Object.assign(shown, await upload(shown.blob, { exact: shown.exact }));
   else if (shown.step) Object.assign(shown, await taken(shown.step));
 }
 
 /** JSON about the current picture, by the chosen model. */
-export async function askAbout(path, body = {}, options = {}) {
-  return (await answerAbout(path, body, options)).json();
+export async function sendAbout(path, body = {}, options = {}) {
+  return (await responseAbout(path, body, options)).json();
 }
 
 /** A file made from the current picture. */
 export async function fileAbout(path, body) {
-  const answer = await answerAbout(path, body);
-  return { blob: await answer.blob(), name: nameIn(answer) };
+  const response = await responseAbout(path, body);
+  return { blob: await response.blob(), name: nameIn(response) };
 }
 
-function answerAbout(path, body, options = {}) {
+function responseAbout(path, body, options = {}) {
   const [shown, model] = [picture(), state.model.name];
-  return withPictures([shown], () => ask(path, { body: { image: shown.id, model, ...body }, ...options }));
+  return withPictures([shown], () => send(path, { body: { image: shown.id, model, ...body }, ...options }));
 }
 
-export function nameIn(answer) {
-  return /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1] ?? "file";
+export function nameIn(response) {
+  return /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? "file";
 }

@@ -1,5 +1,5 @@
 // Transfer: a motion from a pair of frames to the picture, and whole animations of sprites.
-import { askJson, attempt, Problem, say } from "./api.js";
+import { attempt, RequestError, say, sendJson } from "./api.js";
 import { button, figure, find, flip, make, save } from "./dom.js";
 import { picture, state, upload, withPictures } from "./state.js";
 
@@ -69,12 +69,12 @@ function setLayout(found) {
   find("#cells").hidden = layout !== null;
   find("#tags").hidden = layout === null;
   for (const field of find("#cells").querySelectorAll("input")) field.disabled = layout !== null; // asks for no value
-  const all = make("option", { value: "", textContent: "the one of the pose" });
+  const all = make("option", { value: "", textContent: "the one of the start pose" });
   find("#tags select").replaceChildren(all, ...tagsIn(layout).map((name) => make("option", { value: name, textContent: name })));
   find("#tags span").textContent = `Tag of ${layout?.name}`;
 }
 
-/** Names of tags, to choose from; whatever is wrong with a layout is told by the studio. */
+/** Names of tags to choose from; the studio reports the errors of a layout. */
 function tagsIn(found) {
   try {
     return JSON.parse(found?.text ?? "{}").meta.frameTags.map(({ name }) => String(name));
@@ -85,26 +85,26 @@ function tagsIn(found) {
 
 async function transfer() {
   const { before, after } = slots, target = picture(), model = state.model.name;
-  const found = await withPictures([before, after, target], () => askJson("/api/transfer", {
+  const found = await withPictures([before, after, target], () => sendJson("/api/transfer", {
     body: { model, before: before.id, after: after.id, target: target.id } }));
   find("#transfer-result").replaceChildren(
     figure(flip(found.before, found.after, "The reference"), "The reference"),
     figure(flip(found.target, found.result, "The result"), "The picture moves alike"));
   find("#pair-form").hidden = false;
-  say("The motion was carried over");
+  say("The motion was applied to the picture");
 }
 
 async function animate(form) {
-  if (!slots.reference) throw new Problem("choose a sheet first", 0);
+  if (!slots.reference) throw new RequestError("choose a sheet first", 0);
   const { reference: sheet } = slots, target = picture();
   const value = (name) => form.elements[name].value;
   const optional = (name) => (value(name) === "" ? null : value(name));
   const cells = () => ({ cell_width: Number(value("cell_width")), cell_height: Number(value("cell_height")),
     row: optional("row") && Number(value("row")) });
   const frames = layout ? { layout: layout.text, tag: optional("tag") } : cells();
-  const wish = { model: state.model.name, pose: Number(value("pose")), loop: form.elements.loop.checked, ...frames };
+  const options = { model: state.model.name, pose: Number(value("pose")), loop: form.elements.loop.checked, ...frames };
   const found = await withPictures([sheet, target], () =>
-    askJson("/api/animate", { body: { reference: sheet.id, target: target.id, ...wish } }));
+    sendJson("/api/animate", { body: { reference: sheet.id, target: target.id, ...options } }));
   const [reference, result] = [make("img", { alt: "The reference" }), make("img", { alt: "The result" })];
   const files = found.files.map(({ name, url }) =>
     button(name, () => save(url, name), { className: "quiet", ariaLabel: `Download ${name}` }));
@@ -143,7 +143,7 @@ find("#pair-form").onsubmit = (event) => {
   const form = event.target;
   attempt(async () => {
     const body = { name: form.elements.name.value, model: state.model.name, before: slots.before.id, after: slots.after.id };
-    await askJson("/api/motions/pair", { body });
+    await sendJson("/api/motions/pair", { body });
     form.reset();
     say(`Kept ${body.name}: the library of the tab Motion has it`);
   });

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.study.plan import CONTROL, OBVIOUS, REAL, TORN, Design, Trial, plan_sessions
+from visual_dynamics.study.design import CONTROL, OBVIOUS, REAL, TORN, Design, Trial, plan_sessions
 
 METHODS = ("ours", "flow", "copy")
 

@@ -1,6 +1,6 @@
-"""A study's folder: study.json, the whole plan and its key, and a picture a clip, whose name tells nothing.
+"""The folder of a study: study.json (the plan with its key) and one picture per clip, under a random name.
 
-A clip's picture holds its two frames side by side. The texts of study.json (title, question, consent) may be edited.
+A picture holds the two frames of its clip side by side. Title, question and consent in study.json may be edited.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.study.plan import (
+from visual_dynamics.study.design import (
     MAX_PLANNED,
     MAX_SESSIONS,
     MAX_TRIALS,
@@ -25,7 +25,7 @@ from visual_dynamics.study.plan import (
     Design,
     Kind,
     Session,
-    Shown,
+    StudyClip,
     clips_of,
 )
 
@@ -34,7 +34,7 @@ FORMAT = {"name": "visual-dynamics study", "version": 1}
 MAX_BYTES = 64 * 2**20  # of study.json
 MAX_TEXT = 20_000  # letters
 CHOICES: dict[str, tuple[str, ...]] = {"choice": ("left", "right"), "realistic": ("yes", "no")}
-FORGIVING = 4  # obvious trials, from which on one slip is forgiven
+FORGIVING = 4  # from this many obvious trials on, one wrong answer is allowed
 TEXTS = ("title", "question", "consent")
 CLIP_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -61,9 +61,9 @@ class Study:
     """A plan with its clips by name. Trials are tuples of one or two names."""
 
     kind: Kind
-    clips: dict[str, Shown]
+    clips: dict[str, StudyClip]
     sessions: tuple[tuple[tuple[str, ...], ...], ...]
-    least_right: int  # of a session's obvious trials, for its answers to count
+    least_right: int  # right answers in the obvious trials of a session, or the rater does not count
     title: str
     question: str
     consent: str
@@ -73,33 +73,41 @@ class Study:
     def id(self) -> str:
         """Of the plan, its key and the rule of exclusion; texts may change during a study."""
         clips = {name: asdict(clip) for name, clip in self.clips.items()}
-        told = json.dumps([self.kind, clips, self.sessions, self.least_right])
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        plan = json.dumps([self.kind, clips, self.sessions, self.least_right])
+        return hashlib.sha256(plan.encode()).hexdigest()[:16]
 
     @property
     def choices(self) -> tuple[str, ...]:
         return CHOICES[self.kind]
 
-    def asked(self, session: int, trial: int) -> Shown:
-        """The clip that a trial is about: the one that is not simply real, in a forced choice."""
+    def asked(self, session: int, trial: int) -> StudyClip:
+        """The clip that a trial is about: in a forced choice, the one that is not real."""
         shown = [self.clips[name] for name in self.sessions[session][trial]]
         return next((clip for clip in shown if clip.method != REAL), shown[0])
 
     def right_answer(self, session: int, trial: int) -> str | None:
-        """What is true; None where it is a matter of opinion."""
+        """None for a matter of opinion."""
         shown = [self.clips[name].method for name in self.sessions[session][trial]]
         if self.kind == "choice":
             return self.choices[shown.index(REAL)]
         return None if shown[0] not in OBVIOUS else "no" if shown[0] == TORN else "yes"
 
     def to_json(self) -> bytes:
-        return _line_for_line({"format": FORMAT, "id": self.id} | asdict(self)).encode()
+        """One line per clip and session, for people who edit the texts."""
+        parts = []
+        for name, value in ({"format": FORMAT, "id": self.id} | asdict(self)).items():
+            if name == "clips":
+                rows = [f"  {json.dumps(key)}: {json.dumps(clip)}" for key, clip in value.items()]
+                parts.append(f' "{name}": {{\n' + ",\n".join(rows) + "\n }")
+            elif name == "sessions":
+                parts.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(session)}" for session in value) + "\n ]")
+            else:
+                parts.append(f' "{name}": {json.dumps(value, ensure_ascii=False)}')
+        return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 
 
-def name_clips(
-    design: Design, sessions: tuple[Session, ...], source: dict[str, Any], consent: str | None = None
-) -> Study:
-    """The study of a plan: every clip gets a random name, and they stand in the order of these."""
+def name_clips(design: Design, sessions: tuple[Session, ...], source: dict[str, Any]) -> Study:
+    """The study of a plan: every clip gets a random name, and clips are sorted by name."""
     clips, chance = clips_of(sessions), random.Random(f"clips {design.seed}")
     drawn: dict[str, None] = {}
     while len(drawn) < len(clips):
@@ -112,13 +120,13 @@ def name_clips(
         least_right=design.obvious - (design.obvious >= FORGIVING),
         title=TITLE[design.kind],
         question=QUESTION[design.kind],
-        consent=CONSENT if consent is None else consent,
+        consent=CONSENT,
         source=source,
     )
 
 
 def read_study(folder: Path) -> Study:
-    """The study of a folder; whatever is wrong with it is told in one line."""
+    """The study of a folder; an error says in one line what is wrong with it."""
     path = folder / FILE
     if not path.is_file():
         raise UserError(f"{folder} holds no study: there is no {FILE} in it (visual-dynamics study make writes one)")
@@ -127,12 +135,16 @@ def read_study(folder: Path) -> Study:
             raise ValueError(f"it is larger than {MAX_BYTES // 2**20} MB")
         study = _from_json(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise UserError(f"cannot read {path}: {reason}") from error
+        raise UserError(f"cannot read {path}: {reason(error)}") from error
     for name in study.clips:
         if not picture_path(folder, name).is_file():
             raise UserError(f"the picture {picture_path(folder, name)} of the study is missing")
     return study
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a JSON file, in one line."""
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
 
 
 def picture_path(folder: Path, clip: str) -> Path:
@@ -147,7 +159,7 @@ def _from_json(data: Any) -> Study:
     for name in TEXTS:
         if not isinstance(data[name], str) or not 0 < len(data[name]) <= MAX_TEXT:
             raise ValueError(f"{name} is a text of at most {MAX_TEXT:,} letters")
-    clips = {str(name): Shown(**clip) for name, clip in data["clips"].items()}
+    clips = {str(name): StudyClip(**clip) for name, clip in data["clips"].items()}
     if not all(CLIP_ID.fullmatch(name) for name in clips):
         raise ValueError("the name of a clip is 16 hexadecimal digits")
     study = Study(
@@ -168,25 +180,11 @@ def _check_sessions(study: Study) -> None:
     width = len(study.choices) if study.kind == "choice" else 1
     lengths = [len(session) for session in study.sessions]
     if not 0 < len(lengths) <= MAX_SESSIONS or sum(lengths) > MAX_PLANNED or min(lengths) < 1:
-        raise ValueError("its sessions are too many, or empty")
+        raise ValueError("it has too many sessions, or empty ones")
     if max(lengths) > 2 * MAX_TRIALS:
         raise ValueError(f"a session has at most {2 * MAX_TRIALS} trials")
     for trial in (trial for session in study.sessions for trial in session):
         if len(trial) != width or not all(name in study.clips for name in trial):
-            raise ValueError("a trial shows clips that are not there")
+            raise ValueError("a trial shows clips that do not exist")
         if study.kind == "choice" and [study.clips[name].method for name in trial].count(REAL) != 1:
             raise ValueError("in a forced choice one clip is real")
-
-
-def _line_for_line(values: dict[str, Any]) -> str:
-    """JSON that people can edit: a line a clip and a session."""
-    parts = []
-    for name, value in values.items():
-        if name == "clips":
-            rows = [f"  {json.dumps(key)}: {json.dumps(clip)}" for key, clip in value.items()]
-            parts.append(f' "{name}": {{\n' + ",\n".join(rows) + "\n }")
-        elif name == "sessions":
-            parts.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(session)}" for session in value) + "\n ]")
-        else:
-            parts.append(f' "{name}": {json.dumps(value, ensure_ascii=False)}')
-    return "{\n" + ",\n".join(parts) + "\n}\n"

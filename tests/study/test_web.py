@@ -11,28 +11,27 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.study.conftest import CHOICE
-from visual_dynamics.study import store as store_module
-from visual_dynamics.study.routes import MAX_BODY
-from visual_dynamics.study.server import study_app
-from visual_dynamics.study.store import Store
-from visual_dynamics.study.study_file import read_study
-from visual_dynamics.web.guards import Gate
+from visual_dynamics.study import answers as store_module
+from visual_dynamics.study.answers import AnswerStore
+from visual_dynamics.study.folder import read_study
+from visual_dynamics.study.web import MAX_BODY, study_app
+from visual_dynamics.web import Gate
 
 TRIALS = CHOICE.trials + CHOICE.obvious
 HERE = {"Host": "localhost"}
 
 
 @pytest.fixture
-def store(folder: Path) -> Store:
-    return Store(folder, read_study(folder))
+def store(folder: Path) -> AnswerStore:
+    return AnswerStore(folder, read_study(folder))
 
 
 @pytest.fixture
-def client(folder: Path, store: Store) -> TestClient:
+def client(folder: Path, store: AnswerStore) -> TestClient:
     return TestClient(study_app(folder, store), base_url="http://localhost")
 
 
-def test_a_whole_session(client: TestClient, store: Store) -> None:
+def test_a_whole_session(client: TestClient, store: AnswerStore) -> None:
     about = client.get("/api/study").json()
     assert about["choices"] == ["left", "right"] and about["study"] == store.study.id
     joined = client.post("/api/raters")
@@ -51,7 +50,7 @@ def test_a_whole_session(client: TestClient, store: Store) -> None:
     assert client.get(own).json() == {"rater": joined.json()["rater"], "answered": TRIALS, "trials": TRIALS}
 
 
-def test_nothing_that_is_sent_tells_the_key(client: TestClient, store: Store) -> None:
+def test_nothing_that_is_sent_tells_the_key(client: TestClient, store: AnswerStore) -> None:
     rater = client.post("/api/raters").json()["rater"]
     sent = client.get("/api/study").text + client.get(f"/api/raters/{rater}/trials").text
     for word in ("real", "ours", "flow", "torn", "method", "input"):
@@ -105,7 +104,7 @@ def test_refusals_are_sentences(client: TestClient, monkeypatch: pytest.MonkeyPa
     assert client.get(f"/api/raters/{rater}").json()["answered"] == 0
 
 
-def test_a_token_on_the_network(folder: Path, store: Store) -> None:
+def test_a_token_on_the_network(folder: Path, store: AnswerStore) -> None:
     client = TestClient(study_app(folder, store, "secret"), base_url="http://192.168.1.5:8765", follow_redirects=False)
     assert "token" in refused(client.get("/"))
     refused(client.get("/?token=wrong"))
@@ -129,14 +128,14 @@ def test_hosts(client: TestClient) -> None:
     assert "address" in refused(client.get("/", headers={"Host": "evil.example"}))
 
 
-def test_pages_of_other_sites_cannot_take_part(folder: Path, store: Store) -> None:
+def test_pages_of_other_sites_cannot_take_part(folder: Path, store: AnswerStore) -> None:
     client = TestClient(study_app(folder, store, names=("study.example",)), base_url="http://localhost")
     assert "another site" in refused(client.post("/api/raters", headers={"Origin": "http://evil.example"}))
     for origin in ("http://localhost", "https://study.example"):  # the second one through a proxy
         assert client.post("/api/raters", headers={"Origin": origin}).status_code == 201
 
 
-def test_any_request_is_answered_as_described(folder: Path, store: Store) -> None:
+def test_any_request_is_answered_as_described(folder: Path, store: AnswerStore) -> None:
     schema = schemathesis.openapi.from_asgi("/openapi.json", study_app(folder, store), headers=HERE)
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) == 6

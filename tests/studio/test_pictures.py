@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from tests.studio.malformed import good, uploads
 from visual_dynamics.errors import UserError
-from visual_dynamics.studio.pictures import Pictures
-from visual_dynamics.studio.uploads import LONGEST_SIDE, decode_upload
-from visual_dynamics.web.refusals import Refused
+from visual_dynamics.studio.futures import LONGEST_SIDE, decode_upload
+from visual_dynamics.studio.state import Pictures
+from visual_dynamics.web import RequestError
 
 PIXELS = 16_000_000
 
@@ -60,5 +60,5 @@ def test_the_pictures_that_nobody_uses_make_room() -> None:
     pictures.find(kept[0])
     pictures.keep(np.full((10, 10, 3), 9, np.uint8))
     assert pictures.find(kept[0]) and pictures.find(kept[2])
-    with pytest.raises(Refused):
+    with pytest.raises(RequestError):
         pictures.find(kept[1])

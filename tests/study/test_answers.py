@@ -8,17 +8,17 @@ import pytest
 
 from tests.study.conftest import CHOICE, REALISTIC, write_study
 from visual_dynamics.errors import UserError
-from visual_dynamics.study import store as module
-from visual_dynamics.study.store import FILE, Answer, Store, StudyFullError
-from visual_dynamics.study.study_file import read_study
+from visual_dynamics.study import answers as module
+from visual_dynamics.study.answers import FILE, Answer, AnswerStore, StudyFullError
+from visual_dynamics.study.folder import read_study
 
 
 @pytest.fixture
-def store(folder: Path) -> Store:
-    return Store(folder, read_study(folder))
+def store(folder: Path) -> AnswerStore:
+    return AnswerStore(folder, read_study(folder))
 
 
-def test_the_first_answer_counts_and_no_other(store: Store) -> None:
+def test_the_first_answer_counts_and_no_other(store: AnswerStore) -> None:
     rater = store.join().id
     assert store.record(rater, Answer(3, "left", 900)) == Answer(3, "left", 900)
     assert store.record(rater, Answer(3, "left", 900)) == Answer(3, "left", 900)
@@ -26,25 +26,25 @@ def test_the_first_answer_counts_and_no_other(store: Store) -> None:
     assert store.answers(rater) == [Answer(3, "left", 900)]
 
 
-def test_answers_and_token_are_there_for_the_next_process(folder: Path, store: Store) -> None:
+def test_answers_and_token_are_there_for_the_next_process(folder: Path, store: AnswerStore) -> None:
     rater = store.join().id
     store.record(rater, Answer(0, "right", 5))
-    again = Store(folder, read_study(folder), create=False)  # the first one is still open, as after a crash
+    again = AnswerStore(folder, read_study(folder), create=False)  # the first one is still open, as after a crash
     assert again.answers(rater) == [Answer(0, "right", 5)] and again.token == store.token and len(again.token) > 20
 
 
-def test_commits_wait_for_the_disk(store: Store) -> None:
+def test_commits_wait_for_the_disk(store: AnswerStore) -> None:
     assert store._rows("PRAGMA journal_mode") == [("wal",)]
     assert store._rows("PRAGMA synchronous") == [(2,)]  # FULL
 
 
-def test_raters_are_spread_over_the_sessions(store: Store) -> None:
+def test_raters_are_spread_over_the_sessions(store: AnswerStore) -> None:
     sessions = [store.join().session for _ in range(6)]
     assert sessions == [0, 1, 2, 3, 0, 1]
     assert [rater.session for rater in store.raters()] == sessions
 
 
-def test_many_threads_at_once(store: Store) -> None:
+def test_many_threads_at_once(store: AnswerStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         raters = list(pool.map(lambda _: store.join().id, range(24)))
         sent = [(rater, Answer(trial, "left", 1)) for rater in raters for trial in range(10)]
@@ -53,7 +53,7 @@ def test_many_threads_at_once(store: Store) -> None:
     assert sorted(rater.session for rater in store.raters()) == sorted([0, 1, 2, 3] * 6)
 
 
-def test_a_full_study(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_study(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RATERS", 2)
     store.join(), store.join()
     with pytest.raises(StudyFullError):
@@ -61,7 +61,7 @@ def test_a_full_study(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(store.raters()) == 2
 
 
-def test_sessions_from_elsewhere_come_whole_or_not_at_all(store: Store) -> None:
+def test_sessions_from_elsewhere_come_whole_or_not_at_all(store: AnswerStore) -> None:
     one, two = "a" * 32, "b" * 32
     assert store.add_sessions([(one, 2, [Answer(0, "left", 1), Answer(1, "left", 1)])]) == 2
     assert store.add_sessions([(one, 2, [Answer(1, "left", 1), Answer(2, "right", 1)])]) == 1
@@ -73,16 +73,16 @@ def test_sessions_from_elsewhere_come_whole_or_not_at_all(store: Store) -> None:
 def test_files_that_are_not_this_study_s_answers(folder: Path, tmp_path: Path) -> None:
     study = read_study(folder)
     with pytest.raises(UserError, match="no answers"):
-        Store(folder, study, create=False)
+        AnswerStore(folder, study, create=False)
     assert not (folder / FILE).exists()
-    Store(folder, study).close()
+    AnswerStore(folder, study).close()
     with pytest.raises(UserError, match="another study"):
-        Store(folder, write_study(tmp_path / "other", REALISTIC))
+        AnswerStore(folder, write_study(tmp_path / "other", REALISTIC))
     (tmp_path / "other" / FILE).write_bytes(b"not a data base " * 100)
     with pytest.raises(UserError, match="cannot use"):
-        Store(tmp_path / "other", read_study(tmp_path / "other"))
+        AnswerStore(tmp_path / "other", read_study(tmp_path / "other"))
     write_study(tmp_path / "newer", CHOICE)
     with sqlite3.connect(tmp_path / "newer" / FILE) as connection:
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(UserError, match="version"):
-        Store(tmp_path / "newer", study)
+        AnswerStore(tmp_path / "newer", study)

@@ -1,30 +1,33 @@
-"""Answers in SQLite: one that was acknowledged is on the disk, and none counts twice.
+"""The answers to a study, in SQLite. An acknowledged answer is on the disk, and none counts twice.
 
-Commits wait for the disk (WAL, synchronous=FULL), so that neither a killed process nor a power cut takes an answer
-back. The file lies in the study's folder and knows which study it belongs to.
+Commits wait for the disk (WAL, synchronous=FULL): a killed process or a power cut loses no acknowledged answer. The
+file lies in the study's folder and belongs to that study alone.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import secrets
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.study.study_file import Study
+from visual_dynamics.study.design import OBVIOUS
+from visual_dynamics.study.folder import Study
 
 FILE = "answers.sqlite3"
 VERSION = 1  # of the tables
 MAX_RATERS = 5_000
-MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # who comes back after a week has not thought about one answer
+MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week
 RATER = re.compile(r"[0-9a-f]{32}")
-BUSY_SECONDS = 10.0  # to wait for another process that writes
+BUSY_SECONDS = 10.0  # longest wait for another process that writes
 
 _TABLES = f"""
 CREATE TABLE about (study TEXT NOT NULL, token TEXT NOT NULL);
@@ -41,7 +44,7 @@ PRAGMA user_version = {VERSION};
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rater said in a trial of their session, and how long it took from the first sight of the clips."""
+    """A rater's answer in a trial, and the time since the clips were first shown."""
 
     trial: int
     answer: str
@@ -50,20 +53,40 @@ class Answer:
 
 @dataclass(frozen=True)
 class Rater:
-    """Somebody who joined; the origin is "server" or "file"."""
+    """Somebody who takes part."""
 
     id: str
     session: int
-    origin: str
+    origin: str  # "server" or "file"
     joined: str  # UTC
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer and what it was about."""
+
+    rater: int  # in the order of joining, from 1
+    session: int
+    trial: int
+    input: int
+    method: str
+    size: int
+    sample: int
+    answer: str
+    right: str | None  # the right answer, if there is one
+    milliseconds: int
+
+    @property
+    def obvious(self) -> bool:
+        return self.method in OBVIOUS
 
 
 class StudyFullError(UserError):
     """No one else can join."""
 
 
-class Store:
-    """The answers to one study; may be used by many threads at once."""
+class AnswerStore:
+    """The answers to one study; safe for threads."""
 
     def __init__(self, folder: Path, study: Study, create: bool = True) -> None:
         self.path, self.study = folder / FILE, study
@@ -84,11 +107,11 @@ class Store:
 
     @property
     def token(self) -> str:
-        """What a link needs when the study is open to the network; the same after a restart."""
+        """The links of a study on the network need it; a restart does not change it."""
         return str(self._rows("SELECT token FROM about")[0][0])
 
     def join(self) -> Rater:
-        """A new rater, in the session that the fewest have joined."""
+        """A new rater, in the session with the fewest raters."""
         with self._transaction():
             taken = dict(self._rows("SELECT session, COUNT(*) FROM raters GROUP BY session"))
             session = min(range(len(self.study.sessions)), key=lambda number: (taken.get(number, 0), number))
@@ -108,7 +131,7 @@ class Store:
         return [Answer(*row) for row in rows]
 
     def record(self, rater: str, answer: Answer) -> Answer:
-        """Keep an answer for good; returns the one that counts, which is the first that was sent for its trial."""
+        """Store an answer; returns the one that counts: the first for its trial."""
         with self._transaction():
             self._insert(rater, answer)
         sent = self._rows(
@@ -117,7 +140,7 @@ class Store:
         return Answer(*sent[0])
 
     def add_sessions(self, sessions: Iterable[tuple[str, int, list[Answer]]]) -> int:
-        """All answers of raters who answered elsewhere, or on any mistake none of them; returns how many were new."""
+        """Add answers from files: all of them, or after any error none; returns the number of new ones."""
         new = 0
         with self._transaction():
             for rater, session, answers in sessions:
@@ -128,6 +151,17 @@ class Store:
                     self._add(Rater(rater, session, "file", _now()))
                 new += sum(self._insert(rater, answer) for answer in answers)
         return new
+
+    def rows(self) -> list[Row]:
+        """All answers, rater by rater."""
+        study, found = self.study, []
+        for number, rater in enumerate(self.raters(), 1):
+            for given in self.answers(rater.id):
+                clip = study.asked(rater.session, given.trial)
+                about = (clip.input, clip.method, clip.size, clip.sample)
+                right = study.right_answer(rater.session, given.trial)
+                found.append(Row(number, rater.session, given.trial, *about, given.answer, right, given.milliseconds))
+        return found
 
     def _add(self, rater: Rater) -> Rater:
         if self._rows("SELECT COUNT(*) FROM raters")[0][0] >= MAX_RATERS:
@@ -161,7 +195,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing; what it holds is on the disk when it ends."""
+        """All or nothing; at its end the data are on the disk."""
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -170,6 +204,15 @@ class Store:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+
+
+def to_csv(rows: list[Row]) -> str:
+    """One line per answer. Raters are numbered: anyone who knows a rater's id could answer for them."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*(field.name for field in fields(Row)), "obvious"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) | {"obvious": int(row.obvious)} for row in rows)
+    return text.getvalue()
 
 
 def _now() -> str:

@@ -1,14 +1,16 @@
-"""Who sees what: balanced sessions of a study, one seed one plan.
+"""Who sees what: the balanced sessions of a study. The same seed gives the same plan.
 
-Letters: N inputs, T of them in a session, B = N / T blocks of inputs, C conditions (method, size, sample).
+N inputs, T of them in a session, B = N / T blocks of inputs, C conditions (method, size, sample).
 
-The inputs, in random order, are cut into blocks of T. Session s shows block s mod B, and turn r = s div B of that block
-shows its k-th input in condition (k + r) mod C. So every rater sees an input at most once; in each session the numbers
-of trials of two conditions differ by one at most; and so do, over all sessions, the numbers of times that an input is
-shown in two conditions. Conditions run through methods and sizes first and through samples last, so that the same holds
-for each (method, size). In a forced choice the real clip changes sides from one trial of a (method, size) to the next,
-within a session and over them. Only then is the order of a session's trials drawn at random, with one obvious trial,
-which tests the rater, in each of as many equal stretches as there are such trials.
+1. The inputs, in random order, are cut into blocks of T.
+2. Session s shows block s mod B. In turn r = s div B of that block its k-th input has condition (k + r) mod C.
+   So a rater sees an input at most once. Within a session the counts of two conditions differ by at most one. So do,
+   over all sessions, the counts of two conditions of one input.
+3. Conditions run through methods and sizes first and through samples last: the same holds for each (method, size).
+4. In a forced choice the real clip changes sides from one trial of a (method, size) to the next, within a session and
+   from session to session.
+5. Then the trials of a session are shuffled. With m obvious trials, which test the rater, the session has m equal
+   parts with one of them each.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from visual_dynamics.errors import UserError
 Kind = Literal["choice", "realistic"]
 REAL = "real"  # the true next frame
 TORN = "torn"  # obviously false: the next frame in shuffled tiles
-CONTROL = "control"  # in "realistic": real, of an input of its own, which a rater who looks does not call false
+CONTROL = "control"  # in "realistic": obviously true, the next frame of an input of its own
 OBVIOUS = (TORN, CONTROL)
 
 MAX_TRIALS = 500  # in a session
@@ -34,13 +36,13 @@ MAX_OBVIOUS = 50
 
 @dataclass(frozen=True)
 class Design:
-    """What is asked of whom. Inputs are numbered from 0; those of obvious trials come after the others."""
+    """The size of a study. Inputs are numbered from 0; those of obvious trials come last."""
 
     kind: Kind
     methods: tuple[str, ...]
     sizes: tuple[int, ...]  # pixels
     inputs: int = 40
-    trials: int = 40  # in a session, besides the obvious ones
+    trials: int = 40  # in a session, without the obvious ones
     samples: int = 1  # of each input and method
     sessions: int = 24
     obvious: int = 6  # trials in a session that test the rater
@@ -51,7 +53,7 @@ class Design:
             raise UserError("a forced choice shows one sample of each input and method")
         for name, values in (("methods", self.methods), ("sizes", self.sizes)):
             if not values or len(set(values)) < len(values):
-                raise UserError(f"{name} are one or more, each of them once")
+                raise UserError(f"{name}: give one or more, each of them once")
         limits = {
             "inputs": (1, 10_000),
             "trials": (1, MAX_TRIALS),
@@ -77,14 +79,14 @@ class Design:
 
     @property
     def obvious_methods(self) -> tuple[str, ...]:
-        """What each obvious trial shows, beside the real clip (choice) or alone (realistic: half of them real)."""
+        """One for each obvious trial: beside the real clip (choice), or alone (realistic: half of them real)."""
         torn = self.obvious if self.kind == "choice" else (self.obvious + 1) // 2
         return (TORN,) * torn + (CONTROL,) * (self.obvious - torn)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A clip: an input's frame and what some method says comes next."""
+class StudyClip:
+    """An input's frame, and what a method predicts as the next one."""
 
     input: int
     method: str
@@ -92,17 +94,17 @@ class Shown:
     sample: int = 0
 
 
-Trial = tuple[Shown, ...]  # left and right, or the only one
+Trial = tuple[StudyClip, ...]  # left and right, or a single one
 Session = tuple[Trial, ...]
 
 
 def plan_sessions(design: Design) -> tuple[Session, ...]:
-    """Every session's trials in the order in which they are shown."""
+    """The trials of every session, in the order in which they are shown."""
     order = list(range(design.inputs))
     random.Random(f"inputs {design.seed}").shuffle(order)
     blocks = [order[start : start + design.trials] for start in range(0, design.inputs, design.trials)]
     return tuple(
-        _mixed(
+        _shuffled(
             _block_trials(design, blocks[number % len(blocks)], number // len(blocks)),
             _obvious_trials(design, number),
             random.Random(f"session {number} of {design.seed}"),
@@ -111,43 +113,44 @@ def plan_sessions(design: Design) -> tuple[Session, ...]:
     )
 
 
-def clips_of(sessions: tuple[Session, ...]) -> list[Shown]:
-    """Every clip that is shown in some session, once."""
+def clips_of(sessions: tuple[Session, ...]) -> list[StudyClip]:
+    """Every clip of the sessions, once."""
     return list(dict.fromkeys(clip for session in sessions for trial in session for clip in trial))
 
 
 def _block_trials(design: Design, block: list[int], turn: int) -> list[Trial]:
-    """The block's inputs, each in the condition of this turn."""
+    """Each input of the block, in its condition of this turn."""
     kinds = list(product(design.methods, design.sizes))
     trials = []
     for place, number in enumerate(block, turn):
         method, size = kinds[place % len(kinds)]
-        made = Shown(number, method, size, 0 if method == REAL else place // len(kinds) % design.samples)
-        trials.append(_trial(design, made, real_left=(place // len(kinds) + place % len(kinds)) % 2 == 0))
+        clip = StudyClip(number, method, size, 0 if method == REAL else place // len(kinds) % design.samples)
+        trials.append(_trial(design, clip, real_left=(place // len(kinds) + place % len(kinds)) % 2 == 0))
     return trials
 
 
 def _obvious_trials(design: Design, session: int) -> list[Trial]:
     """At the largest size, where they are most obvious."""
     return [
-        _trial(design, Shown(design.inputs + place, method, max(design.sizes)), real_left=(place + session) % 2 == 0)
+        _trial(
+            design, StudyClip(design.inputs + place, method, max(design.sizes)), real_left=(place + session) % 2 == 0
+        )
         for place, method in enumerate(design.obvious_methods)
     ]
 
 
-def _trial(design: Design, made: Shown, real_left: bool) -> Trial:
+def _trial(design: Design, clip: StudyClip, real_left: bool) -> Trial:
     if design.kind == "realistic":
-        return (made,)
-    real = Shown(made.input, REAL, made.size)
-    return (real, made) if real_left else (made, real)
+        return (clip,)
+    real = StudyClip(clip.input, REAL, clip.size)
+    return (real, clip) if real_left else (clip, real)
 
 
-def _mixed(trials: list[Trial], obvious: list[Trial], chance: random.Random) -> Session:
-    """Both in random order, with one of the obvious trials in each of as many equal stretches."""
+def _shuffled(trials: list[Trial], obvious: list[Trial], chance: random.Random) -> Session:
     chance.shuffle(trials)
     chance.shuffle(obvious)
     count = len(trials)
-    for place in reversed(range(len(obvious))):  # from behind: earlier places stay what they are
+    for place in reversed(range(len(obvious))):  # from the end: earlier places stay the same
         first, last = (count * end // len(obvious) for end in (place, place + 1))
         trials.insert(chance.randint(first, last), obvious[place])
     return tuple(trials)

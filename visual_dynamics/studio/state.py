@@ -1,0 +1,292 @@
+"""What a studio holds: its settings, the models, the pictures, and pictures as models see them.
+
+Models are loaded and pictures encoded in the one thread of the queue, so only `Pictures` needs a lock.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from visual_dynamics.api import Model, load
+from visual_dynamics.catalogue import find_weights, shipped_models
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import Pixels, shrink
+from visual_dynamics.media import encode_png
+from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.sampling.canvas import Canvas
+from visual_dynamics.sampling.predictor import EncodedImage
+from visual_dynamics.web import RequestError
+from visual_dynamics.weights import MOTION_ENCODER
+
+MODELS = 3  # in memory: about 100 MB each
+ENCODED = 64  # pictures as a model sees them: 0.7 MB each ...
+CANVAS_BYTES = 128_000_000  # ... and their pixels, all together
+THUMBNAIL, SPRITE_THUMBNAIL = 256, 1024  # pixels of the longer side
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds for every client."""
+
+    upload_bytes: int = 10_000_000
+    upload_pixels: int = 16_000_000  # decoded
+    full_size_pixels: int = 8_000_000  # of all pictures of a response at the size of the picture
+    json_bytes: int = 2_000_000
+    image_bytes: int = 256_000_000  # of all pictures in memory together
+    queue_length: int = 32  # jobs of all clients
+    queue_per_client: int = 8
+    requests_per_second: float = 25.0  # of one address, on average; a slider sends ten a second
+    burst: int = 100  # requests of one address at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One studio."""
+
+    store: Path  # folder of the library
+    host: str = "127.0.0.1"
+    port: int = 8200
+    token: str | None = None  # needed in every request; there is one if other machines can connect
+    allowed_hosts: tuple[str, ...] = ()  # further host names
+    models: tuple[str, ...] = ()  # files or Hub ids beside the shipped ones
+    device: str = "cpu"
+    study: Path | None = None  # folder of a study with people, served under /study/
+    limits: Limits = field(default_factory=Limits)
+
+
+def data_folder() -> Path:
+    """The system's folder for a user's data."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "visual-dynamics"
+
+
+@dataclass(frozen=True)
+class StoredPicture:
+    """A picture and its id."""
+
+    id: str
+    pixels: Pixels  # uint8 (H, W, 3), or (H, W, 4) with alpha
+
+    @cached_property
+    def url(self) -> str:
+        """Its thumbnail."""
+        return as_url(shrink(self.pixels, THUMBNAIL if self.pixels.shape[-1] == 3 else SPRITE_THUMBNAIL))
+
+
+class Pictures:
+    """A cache of pictures by id: samples stay, the least recently used uploads are dropped. Safe for threads."""
+
+    def __init__(self, samples: dict[str, Pixels], max_bytes: int) -> None:
+        self.samples = {name: StoredPicture(name, pixels) for name, pixels in samples.items()}
+        self.max_bytes = max_bytes
+        self._kept: OrderedDict[str, StoredPicture] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def keep(self, pixels: Pixels) -> StoredPicture:
+        """The same pixels have the same id; nobody can guess the ids of others."""
+        shape = repr(pixels.shape).encode()
+        picture = StoredPicture(hashlib.sha256(shape + pixels.tobytes()).hexdigest()[:32], pixels)
+        with self._lock:
+            if picture.id not in self._kept:
+                self._kept[picture.id] = picture
+                self._bytes += pixels.nbytes
+            self._kept.move_to_end(picture.id)
+            while self._bytes > self.max_bytes and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                self._bytes -= oldest.pixels.nbytes
+        return picture
+
+    def find(self, name: str) -> StoredPicture:
+        if name in self.samples:
+            return self.samples[name]
+        with self._lock:
+            if name not in self._kept:
+                raise RequestError(404, f"no image {name!r} is here, or no longer: upload it")
+            self._kept.move_to_end(name)
+            return self._kept[name]
+
+
+def as_url(pixels: Pixels) -> str:
+    """A picture (H, W, 3 or 4) as a data URL."""
+    return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What is known of a model before it is loaded."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    @cached_property
+    def config(self) -> NetworkConfig:
+        return NetworkConfig.from_dict(json.loads(self._header[0]["network"]))
+
+    @property
+    def sources(self) -> list[str]:
+        """Where z may come from; the first is the default."""
+        stored = any(name.startswith("posteriors.") for name in self._header[1])
+        return [*(["posteriors"] if stored else []), "learned", "prior"]
+
+    @property
+    def reads_motion(self) -> bool:
+        return any(name.startswith(MOTION_ENCODER) for name in self._header[1])
+
+    @property
+    def of_sprites(self) -> bool:
+        return self.config.background == 0
+
+    @property
+    def data(self) -> str:
+        """What it was trained on, "shapes" for example; empty if the file does not say so."""
+        config = json.loads(self._header[0].get("training", "{}")).get("config", {})
+        return str(config.get("data", "")) if isinstance(config, dict) else ""
+
+    @property
+    def about(self) -> str:
+        """What the model does, by its card."""
+        card = self.path.with_suffix(".md")
+        lines = card.read_text(encoding="utf-8").splitlines() if card.is_file() else []
+        start = "| what it does |"
+        text = next((line.removeprefix(start).strip(" |") for line in lines if line.startswith(start)), "")
+        return text[:1].upper() + text[1:]
+
+    @cached_property
+    def _header(self) -> tuple[dict[str, str], list[str]]:
+        """Metadata, and names of tensors."""
+        try:
+            with safe_open(self.path, "pt") as file:
+                return file.metadata() or {}, list(file.keys())
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{self.path} is not a complete safetensors file: {error}") from error
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A picture as a model sees it, encoded."""
+
+    model: Model
+    canvas: Canvas
+    encoded: EncodedImage
+
+    def codes(self, codes: list[list[float]]) -> Tensor:
+        """Motion codes (n, latent) for this model."""
+        latent = self.model.predictor.network.config.latent
+        if any(len(code) != latent for code in codes):
+            raise UserError(f"the motion code does not belong to this model: it needs {latent:,} numbers")
+        return torch.tensor(codes, dtype=torch.float32)
+
+    def moved(self, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
+        """The picture moved by each code (n, latent), (H, W, 3 or 4).
+
+        With `most_pixels` (of all results together) results have the size of the picture.
+        """
+        predictor = self.model.predictor
+        if most_pixels is None or self.canvas.unscaled:
+            yield from self.finish(predictor.decode(self.encoded, codes))
+            return
+        self.canvas.check_full_size(len(codes), most_pixels)
+        frames = (predictor.decode(self.encoded, code)[0] for code in codes.split(1))  # a cancelled job ends soon
+        yield from self.canvas.futures(frames, full_size=True)
+
+    def preview(self, code: Tensor) -> Pixels:
+        """`moved` by one code (1, latent), fast."""
+        with _one_thread():
+            return self.finish(self.model.predictor.preview(self.encoded, code))[0]
+
+    def still(self, full_size: bool = False) -> str:
+        """The picture itself, in the size of the results, as a data URL."""
+        return as_url(self.canvas.with_alpha(self.canvas.still(full_size)))
+
+    def finish(self, frames: Tensor) -> Pixels:
+        """Frames of the network (n, 3, S, S) as pictures (n, H, W, 3), or (n, H, W, 4) of sprites."""
+        return self.canvas.with_alpha(self.canvas.pictures(frames))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For short work: on a busy machine threads only wait for each other."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
+
+
+class Models:
+    """Models by name. They are loaded when a request needs them, and the most recently used stay in memory."""
+
+    def __init__(self, others: tuple[str, ...], device: str, check: Callable[[], None]) -> None:
+        """check: called before each part of a network works; it may raise, to end the work."""
+        self.device, self.check = device, check
+        self.files = {name: ModelFile(name, find_weights(name)) for name in shipped_models()}
+        for other in others:
+            path = find_weights(other)
+            name = path.stem if path.stem != "weights" else path.parent.name
+            if name in self.files:
+                raise UserError(f"two models are called {name}: rename {path}")
+            self.files[name] = ModelFile(name, path)
+        for file in self.files.values():
+            _ = file.config  # a broken file is an error now
+        self._loaded: OrderedDict[str, Model] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, str], Seen] = OrderedDict()
+
+    def file(self, name: str) -> ModelFile:
+        if name not in self.files:
+            raise RequestError(404, f"no model {name!r}: there are {', '.join(self.files)}")
+        return self.files[name]
+
+    def model(self, name: str) -> Model:
+        model = self._loaded.pop(name, None) or self._load(name)
+        self._loaded[name] = model
+        while len(self._loaded) > MODELS:
+            dropped, _ = self._loaded.popitem(last=False)
+            for key in [key for key in self._seen if key[0] == dropped]:
+                del self._seen[key]
+        return model
+
+    def seen(self, name: str, picture: StoredPicture) -> Seen:
+        """The picture as the model sees it. The latest are cached: only decoding is left to do."""
+        model, key = self.model(name), (name, picture.id)
+        seen = self._seen.pop(key, None)
+        if seen is None:
+            canvas = model.open(picture.pixels)
+            seen = Seen(model, canvas, model.predictor.encode_image(canvas.frame))
+        self._seen[key] = seen
+        size = sum(each.canvas.pixels.nbytes for each in self._seen.values())
+        while len(self._seen) > 1 and (len(self._seen) > ENCODED or size > CANVAS_BYTES):
+            _, oldest = self._seen.popitem(last=False)
+            size -= oldest.canvas.pixels.nbytes
+        return seen
+
+    def _load(self, name: str) -> Model:
+        model = load(self.file(name).path, self.device)
+        for part in model.predictor.network.children():
+            part.register_forward_pre_hook(lambda *_: self.check())
+        return model

@@ -1,0 +1,164 @@
+"""The page of a study and its JSON API: as a router (the studio includes it too) and as a server of its own.
+
+The answer key never leaves the server. No part of a request becomes a path: clips and raters are looked up by name.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import uvicorn
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Response
+from fastapi import Path as FromPath
+from pydantic import BaseModel, ConfigDict, Field
+
+from visual_dynamics.study.answers import MAX_MILLISECONDS, Answer, AnswerStore, Rater, StudyFullError
+from visual_dynamics.study.design import MAX_TRIALS
+from visual_dynamics.study.folder import picture_path
+from visual_dynamics.web import Gate, Guards, file_route, possible_errors, send_errors_as_json
+
+PAGE = Path(__file__).parent / "page"
+MAX_BODY = 4_096  # bytes of a request
+MAX_REQUESTS = 200  # in flight; the others get 503
+EXAMPLE_RATER = "0123456789abcdef0123456789abcdef"
+ERRORS = possible_errors(
+    {
+        400: "not JSON",
+        404: "no such rater, trial or clip",
+        413: "the request is too large",
+        422: "a value that is not allowed",
+    }
+)
+FULL = possible_errors({409: "the study is full"})
+RaterPath = Annotated[str, FromPath(pattern="^[0-9a-f]{32}$", examples=[EXAMPLE_RATER])]
+ClipPath = Annotated[str, FromPath(pattern="^[0-9a-f]{16}$", examples=["0123456789abcdef"])]
+
+
+class About(BaseModel):
+    """What people read before they begin."""
+
+    study: str
+    kind: Literal["choice", "realistic"]
+    title: str
+    question: str
+    consent: str
+    choices: tuple[str, ...]
+
+
+class RaterProgress(BaseModel):
+    """The number of trials that a rater has answered."""
+
+    rater: str = Field(examples=[EXAMPLE_RATER])
+    answered: int
+    trials: int
+
+
+class TrialShown(BaseModel):
+    """Clips to show, from left to right."""
+
+    trial: int
+    clips: tuple[str, ...]
+
+
+class AnswerGiven(BaseModel):
+    """An answer to one trial."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"trial": 0, "answer": "left", "milliseconds": 1500}]}
+    )
+    trial: Annotated[int, Field(strict=True, ge=0, le=2 * MAX_TRIALS)]
+    answer: Literal["left", "right", "yes", "no"]
+    milliseconds: Annotated[int, Field(strict=True, ge=0, le=MAX_MILLISECONDS)]
+
+
+class AnswerKept(BaseModel):
+    """The answer that counts: the first for its trial. It is on the disk."""
+
+    trial: int
+    answer: str
+    answered: int
+    trials: int
+
+
+def study_router(folder: Path, store: AnswerStore) -> APIRouter:
+    """Page and API of a study. Addresses in the page are relative: any prefix works."""
+    router, study = APIRouter(responses=ERRORS, tags=["study"]), store.study
+    for address, name in (("/", "study.html"), ("/study.js", "study.js"), ("/study.css", "study.css")):
+        router.add_api_route(address, file_route(PAGE / name), include_in_schema=False)
+
+    def known(rater: str) -> Rater:
+        found = store.rater(rater)
+        if found is None:
+            raise HTTPException(404, "there is no such rater in this study")
+        return found
+
+    @router.get("/clips/{clip}.png", responses={200: {"content": {"image/png": {}}}}, response_class=Response)
+    def clip_picture(clip: ClipPath) -> Response:
+        """The two frames of a clip, side by side."""
+        if clip not in study.clips:
+            raise HTTPException(404, "there is no such clip in this study")
+        headers = {"Cache-Control": "private, max-age=86400"}
+        return Response(picture_path(folder, clip).read_bytes(), media_type="image/png", headers=headers)
+
+    @router.get("/api/study")
+    def about() -> About:
+        """The study's texts."""
+        found: dict[str, Any] = {name: getattr(study, name) for name in About.model_fields if name != "study"}
+        return About(study=study.id, **found)
+
+    @router.post("/api/raters", status_code=201, responses=FULL)
+    def join() -> RaterProgress:
+        """A new rater, with a session of their own."""
+        try:
+            rater = store.join()
+        except StudyFullError as error:
+            raise HTTPException(409, str(error)) from error
+        return RaterProgress(rater=rater.id, answered=0, trials=len(study.sessions[rater.session]))
+
+    @router.get("/api/raters/{rater}")
+    def progress(rater: RaterPath) -> RaterProgress:
+        """The number of trials that a rater has answered."""
+        session = study.sessions[known(rater).session]
+        return RaterProgress(rater=rater, answered=len(store.answers(rater)), trials=len(session))
+
+    @router.get("/api/raters/{rater}/trials")
+    def next_trials(rater: RaterPath, count: Annotated[int, Query(ge=1, le=2 * MAX_TRIALS)] = 20) -> list[TrialShown]:
+        """The next trials without an answer, at most `count`."""
+        session = study.sessions[known(rater).session]
+        answered = {answer.trial for answer in store.answers(rater)}
+        waiting = [number for number in range(len(session)) if number not in answered]
+        return [TrialShown(trial=number, clips=session[number]) for number in waiting[:count]]
+
+    @router.post("/api/raters/{rater}/answers")
+    def answer(rater: RaterPath, given: AnswerGiven) -> AnswerKept:
+        """Store an answer. If it is sent again, it counts once, and the first one stays."""
+        session = study.sessions[known(rater).session]
+        if given.trial >= len(session):
+            raise HTTPException(404, f"there is no trial {given.trial} in this session of {len(session)}")
+        if given.answer not in study.choices:
+            raise HTTPException(422, f"an answer is {' or '.join(study.choices)}, not {given.answer}")
+        kept = store.record(rater, Answer(given.trial, given.answer, given.milliseconds))
+        return AnswerKept(trial=kept.trial, answer=kept.answer, answered=len(store.answers(rater)), trials=len(session))
+
+    return router
+
+
+def study_app(folder: Path, store: AnswerStore, token: str | None = None, names: tuple[str, ...] = ()) -> FastAPI:
+    """The application of `study serve`. On a network there is a token: every request needs it."""
+    app = FastAPI(title="Visual Dynamics study", docs_url=None, redoc_url=None)
+    app.include_router(study_router(folder, store))
+    send_errors_as_json(app)
+    gate = Gate("study", f"study_{store.study.id}", network=token is not None, token=token, names=names)
+    app.add_middleware(Guards, gate=gate, most_bytes=lambda _path: MAX_BODY)
+    return app
+
+
+def serve(folder: Path, store: AnswerStore, bound: socket.socket, token: str | None, names: tuple[str, ...]) -> None:
+    """Until interrupted."""
+    app = study_app(folder, store, token, names)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MAX_REQUESTS
+    )
+    uvicorn.Server(config).run(sockets=[bound])

@@ -1,1 +1,0 @@
-"""What the studio and the study share: guards, error responses, listening."""
