@@ -5,8 +5,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from visual_dynamics.catalogue import SHIPPED, find_weights, shipped_models
-from visual_dynamics.weights import MAX_BYTES, load_weights
+from visual_dynamics.weights import MAX_BYTES, SHIPPED, find_weights, load_weights, shipped_models
 
 ROOT = Path(__file__).parents[1]
 

@@ -2,25 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from safetensors.torch import load_file, save, save_file
 
+import visual_dynamics as vd
 from tests.conftest import seeded
+from visual_dynamics import weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, TINY
-from visual_dynamics.weights import (
-    MAX_BYTES,
-    StoredPosteriors,
-    StoredPrior,
-    Weights,
-    load_weights,
-    save_copy,
-    save_weights,
-)
+from visual_dynamics.posteriors import StoredPosteriors, StoredPrior
+from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, save_weights
 
 
 def sparse_posterior(count: int, latent: int, active: int) -> Posterior:
@@ -240,3 +236,112 @@ def test_malformed_steps(tiny_weights: Weights, tmp_path: Path) -> None:
         assert "malformed" in refusal(path)
     path.write_bytes(save({key: value for key, value in tensors.items() if key != name}, header))
     assert name in refusal(path)
+
+
+@pytest.mark.parametrize("eight_bits", [False, True])
+def test_overwritten_bytes(tiny_weights: Weights, tmp_path: Path, eight_bits: bool) -> None:
+    """Values that no training writes: NaN, infinity, a variance below 0."""
+    path = tmp_path / "damaged.safetensors"
+    save_copy(path, tiny_weights, eight_bits=eight_bits)
+    tensors, header = load_file(path), metadata_of(path)
+    for name, number in (
+        ("network.motion_decoder.wide.weight", float("nan")),
+        ("network.motion_decoder.last.bias", float("inf")),
+        (next(name for name in tensors if name.endswith("running_var")), -1.0),
+    ):
+        damaged = tensors[name].clone()
+        damaged.flatten()[0] = number
+        path.write_bytes(save(tensors | {name: damaged}, header))
+        assert f"{name} holds impossible numbers" in refusal(path)
+
+
+# --- models by shipped name, path or Hub id ---
+
+
+def test_paths(tiny_weights_file: Path) -> None:
+    assert weights.find_weights(tiny_weights_file) == tiny_weights_file
+    assert vd.load(str(tiny_weights_file)).size == 16
+
+
+def test_unknown_names_list_what_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "shapes.safetensors").touch()
+    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
+    with pytest.raises(UserError, match=r"no model 'shape'.*shipped models are shapes"):
+        weights.find_weights("shape")
+    assert weights.find_weights("shapes") == tmp_path / "shapes.safetensors"
+
+
+def test_a_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is a folder"):
+        weights.find_weights(tmp_path)
+
+
+def test_hub_ids_are_fetched(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def download(repository: str, name: str, revision: str | None) -> str:
+        asked.append((repository, name, revision))
+        return str(tiny_weights_file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    for name in ("someone/dancing-shapes", "someone/dancing-shapes@v2", "someone/dancing-shapes@refs/pr/1"):
+        assert vd.load(name).size == 16
+    shapes = ("someone/dancing-shapes", "model.safetensors")
+    assert asked == [(*shapes, None), (*shapes, "v2"), (*shapes, "refs/pr/1")]
+
+
+def test_a_mistyped_path_is_no_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: pytest.fail("asked the Hub"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    for name in ("runs/mine", "runs/mine.safetensors", "nowhere/mine.safetensors", str(tmp_path / "mine")):
+        with pytest.raises(UserError, match="there is no such file"):
+            weights.find_weights(name)
+
+
+class FakeApi:
+    """Stands for huggingface_hub.HfApi: keeps what would be uploaded."""
+
+    made: ClassVar[list[tuple[str, dict[str, bytes]]]] = []
+
+    def create_repo(self, repo_id: str, exist_ok: bool) -> None:
+        if repo_id == "nobody/here":
+            raise ValueError("you are not logged in\nand much more")
+
+    def create_commit(self, repo_id: str, operations: list[Any], commit_message: str) -> None:
+        files = {each.path_in_repo: Path(each.path_or_fileobj).read_bytes() for each in operations}
+        self.made.append((repo_id, files))
+
+
+def test_push(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.HfApi", FakeApi)
+    mine, data = tmp_path / "mine.safetensors", tiny_weights_file.read_bytes()
+    mine.write_bytes(data)
+    assert weights.push(mine, "me/mine") == "https://huggingface.co/me/mine"
+    mine.with_suffix(".md").write_text("# My model")
+    weights.push(mine, "me/mine")
+    without, with_card = FakeApi.made
+    assert without == ("me/mine", {"model.safetensors": data})
+    assert with_card == ("me/mine", {"model.safetensors": data, "README.md": b"# My model"})
+    mine.write_bytes(data[:100])
+    for path, hub_id, words in (
+        (tiny_weights_file, "mine", "not a Hub id"),
+        (tiny_weights_file, "me/mine@v2", "not a Hub id"),
+        (tiny_weights_file, "nobody/here", "cannot upload .*you are not logged in$"),
+        (mine, "me/mine", "not a complete safetensors file"),
+        (tmp_path / "none.safetensors", "me/mine", "cannot read"),
+    ):
+        with pytest.raises(UserError, match=words):
+            weights.push(path, hub_id)
+    assert len(FakeApi.made) == 2
+
+
+def test_a_hub_that_cannot_be_reached_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(UserError, match=r"cannot fetch model.safetensors of 'someone/nothing'") as error:
+        weights.find_weights("someone/nothing")
+    assert "\n" not in str(error.value)

@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.catalogue import find_weights
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, ImageSource, crop_from_square
 from visual_dynamics.sampling.canvas import Canvas, open_canvas
@@ -40,7 +39,7 @@ from visual_dynamics.sampling.moves import (
     traverse,
 )
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import Weights, load_weights, save_copy
+from visual_dynamics.weights import Weights, find_weights, load_weights, save_copy
 
 Source = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)

@@ -2,19 +2,22 @@
 
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
 (how it was made). Tensors named `network.*` are the weights, each in float16, or in whole numbers of one byte, which
-`steps.*` scale; `posteriors.*` the stored q(z | v, I); `prior.*` a mixture that was fitted to them. One of the last two
-may be missing; so may the motion encoder, half of the weights, which sampling does not ask.
+`steps.*` scale. `posteriors.*` are the stored q(z | v, I); `prior.*` a mixture fitted to them. A file has one of these,
+or both. It may lack the motion encoder, half of the weights: sampling does not need it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
@@ -26,7 +29,7 @@ from visual_dynamics.files import write_atomically
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import NetworkConfig
-from visual_dynamics.objective import kl_per_dimension
+from visual_dynamics.posteriors import StoredPosteriors, StoredPrior
 
 FORMAT = "visual-dynamics"
 VERSION = 2
@@ -35,77 +38,11 @@ BLOCK = 32  # weights of eight bits that share a step
 SMALLEST_STEP = 2.0**-24  # of float16
 MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
-PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
-MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: what is rounded here is seen where nothing moves
-ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior tells this much on average
-
-
-@dataclass(frozen=True)
-class StoredPosteriors:
-    """q(z | v, I) of N training pairs, one byte a number, for the dimensions that carry motion.
-
-    Elsewhere the posterior is the prior N(0, 1), and nothing needs to be stored. Byte b of dimension k stands for
-    low[k] + step[k] * b.
-    """
-
-    dimensions: Tensor  # int32 (A,), the stored dimensions of z
-    mean: Tensor  # uint8 (N, A)
-    log_variance: Tensor  # uint8 (N, A)
-    scales: Tensor  # float32 (4, A): low and step of the mean, low and step of the log-variance
-    latent: int
-
-    def __len__(self) -> int:
-        return len(self.mean)
-
-    def posterior(self, rows: Tensor) -> Posterior:
-        """Posteriors of chosen training pairs over all of z: mean and log-variance, float32 (n, latent)."""
-        mean, log_variance = torch.zeros(2, len(rows), self.latent)
-        places = self.dimensions.long()
-        mean[:, places] = self.scales[0] + self.scales[1] * self.mean[rows]
-        log_variance[:, places] = self.scales[2] + self.scales[3] * self.log_variance[rows]
-        return Posterior(mean, log_variance)
-
-    @staticmethod
-    def none(latent: int) -> StoredPosteriors:
-        """What a file without posteriors holds."""
-        nothing = torch.zeros(0, 0, dtype=torch.uint8)
-        return StoredPosteriors(torch.zeros(0, dtype=torch.int32), nothing, nothing, torch.zeros(4, 0), latent)
-
-    @staticmethod
-    def compress(posterior: Posterior, max_bytes: int) -> StoredPosteriors:
-        """Keep the informative dimensions of as many posteriors as fit; rows are taken in order."""
-        informative = kl_per_dimension(posterior).mean(0) > ACTIVE_NATS
-        places = informative.nonzero().flatten()
-        room = (max_bytes - 20 * len(places)) // max(1, 2 * len(places))  # after scales and dimensions, two bytes each
-        rows = min(len(posterior.mean), max(1, room))
-        mean, mean_scale = _to_bytes(posterior.mean[:rows, places].float())
-        log_variance, log_variance_scale = _to_bytes(posterior.log_variance[:rows, places].float())
-        return StoredPosteriors(
-            dimensions=places.to(torch.int32).cpu(),
-            mean=mean,
-            log_variance=log_variance,
-            scales=torch.cat([mean_scale, log_variance_scale]),
-            latent=posterior.mean.shape[1],
-        )
-
-
-def _to_bytes(values: Tensor) -> tuple[Tensor, Tensor]:
-    """float (N, A) -> bytes (N, A) and float32 (2, A): lowest value and step of each column."""
-    low = values.amin(0)
-    step = ((values.amax(0) - low) / 255).clamp_min(1e-8)
-    return ((values - low) / step).round().to(torch.uint8).cpu(), torch.stack([low, step]).float().cpu()
-
-
-@dataclass(frozen=True)
-class StoredPrior:
-    """A mixture of K Gaussians in the dimensions that carry motion; elsewhere the prior N(0, 1)."""
-
-    dimensions: Tensor  # int32 (A,), the dimensions of z
-    weight: Tensor  # float32 (K,), sums to 1
-    mean: Tensor  # float32 (K, A)
-    factor: Tensor  # float32 (K, A, A), lower triangular: covariance = factor factor^T
-    latent: int
+MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: rounding shows where nothing moves
+SHIPPED = Path(__file__).parent / "models"
+HUB_FILE, HUB_CARD = "model.safetensors", "README.md"  # names in a Hub repository
+HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name or owner/name@revision
 
 
 @dataclass(frozen=True)
@@ -130,17 +67,95 @@ class NoMotionEncoder(nn.Module):
         raise UserError("this model comes without its motion encoder: it samples, but cannot read the motion of a pair")
 
 
+# --- finding and sharing ---
+
+
+def shipped_models() -> list[str]:
+    """Names of the models that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
+def find_weights(name: str | Path) -> Path:
+    """The file of a model, by shipped name, path or Hub id (`owner/name`, `owner/name@revision`)."""
+    if str(name) in shipped_models():
+        return SHIPPED / f"{name}.safetensors"
+    path = Path(name)
+    try:
+        if path.is_file():
+            return path
+        if path.is_dir():
+            inside = next((file for file in sorted(path.glob("*.safetensors")) if file.stem != "state"), None)
+            hint = f": give {inside}" if inside else ""
+            raise UserError(f"{path} is a folder; a model is a .safetensors file{hint}")
+        is_path = path.suffix == ".safetensors" or (len(path.parts) > 1 and path.parent.is_dir())
+    except OSError as error:  # a name too long for a file, say
+        raise UserError(f"no model {str(name)[:80]!r}: {error.strerror or error}") from error
+    if is_path:
+        raise UserError(f"no model {str(name)!r}: there is no such file")
+    if found := HUB_ID.fullmatch(str(name)):
+        return _fetch(*found.groups())
+    names = ", ".join(shipped_models()) or "none"
+    raise UserError(f"no model {str(name)!r}: shipped models are {names}; a path or a Hub id (owner/name) works too")
+
+
+def push(path: Path, hub_id: str) -> str:
+    """Upload a weights file, and the card beside it (FILE.md), to the Hugging Face Hub; returns the page's address."""
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    load_weights(path)  # refuses what is no model
+    found = HUB_ID.fullmatch(hub_id)
+    if not found or found[2]:
+        raise UserError(f"{hub_id!r} is not a Hub id: give owner/name")
+    files = {HUB_FILE: path, HUB_CARD: path.with_suffix(".md")}
+    operations = [CommitOperationAdd(name, str(file)) for name, file in files.items() if file.is_file()]
+    with _hub_errors(f"cannot upload {path} to {hub_id!r} on the Hugging Face Hub"):
+        api = HfApi()
+        api.create_repo(hub_id, exist_ok=True)
+        api.create_commit(hub_id, operations, commit_message=f"Upload {path.name}")
+    return f"https://huggingface.co/{hub_id}"
+
+
+def _fetch(hub_id: str, revision: str | None) -> Path:
+    """The weights file of a Hub repository, in the Hub's own cache."""
+    from huggingface_hub import hf_hub_download
+
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs a line for each retry
+    with _hub_errors(f"cannot fetch {HUB_FILE} of {hub_id!r} from the Hugging Face Hub"):
+        return Path(hf_hub_download(hub_id, HUB_FILE, revision=revision))
+
+
+@contextmanager
+def _hub_errors(words: str) -> Iterator[None]:
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        yield
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{words}: {reason}") from error
+
+
+# --- writing ---
+
+
 def save_weights(
     path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
 ) -> None:
-    """Write the light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`.
+    """Write the file that `weights_bytes` makes."""
+    write_atomically(path, weights_bytes(network, posterior, training, max_bytes))
+
+
+def weights_bytes(
+    network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
+) -> bytes:
+    """The light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`.
 
     A network that is larger by itself makes a larger file: there is always room for some posteriors.
     """
     tensors, metadata = _contents(network, training)
     left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
     stored = StoredPosteriors.compress(posterior, max(left, LEAST_POSTERIORS))
-    write_atomically(path, save(tensors | _named("posteriors", stored), metadata))
+    return save(tensors | _named("posteriors", stored), metadata)
 
 
 def save_copy(
@@ -150,11 +165,11 @@ def save_copy(
     motion_encoder: bool = True,
     prior: StoredPrior | None = None,
 ) -> None:
-    """Write a lighter copy of a model: three ways, each alone or with the others.
+    """Write a lighter copy of a model; the three ways can be combined.
 
-    `eight_bits` stores a weight in one byte, but for those of the motion decoder: six tenths of the size.
-    Without the motion encoder half is left, too, all that sampling needs. A prior takes the place of the training
-    posteriors.
+    1. eight_bits: one byte for most weights, but not for the motion decoder's: 60 % of the size.
+    2. motion_encoder=False: half of the weights; the copy samples, but cannot read the motion of a pair.
+    3. prior: a learned prior in place of the training posteriors.
     """
     tensors, metadata = _contents(weights.network, weights.training)
     if not motion_encoder:
@@ -170,8 +185,10 @@ def save_copy(
 
 
 def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Float16 weights as whole numbers from -127 to 127 and, for each block of them, the step between two numbers; but
-    for those of the motion decoder."""
+    """Float16 weights as whole numbers from -127 to 127, and for each block the step between two numbers.
+
+    The motion decoder keeps float16: rounded, it flickers pixels where nothing moves.
+    """
     result = dict(tensors)
     for name, value in tensors.items():
         if value.dtype == torch.float16 and not name.startswith(MOTION_DECODER):
@@ -195,9 +212,10 @@ def _network_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     for name, value in tensors.items():
         if name.startswith("network."):
             short = name.removeprefix("network.")
-            state[short] = (
-                _of_eight_bits(value, tensors[f"steps.{short}"]) if value.dtype == torch.int8 else value.float()
-            )
+            eight_bits = value.dtype == torch.int8
+            state[short] = number = _of_eight_bits(value, tensors[f"steps.{short}"]) if eight_bits else value.float()
+            if not torch.isfinite(number).all() or (short.endswith("running_var") and (number < 0).any()):
+                raise ValueError(f"{name} holds impossible numbers: its bytes were changed")
     return state
 
 
@@ -233,8 +251,11 @@ def _light(value: Tensor) -> Tensor:
     return value.detach().to("cpu", torch.float16 if half else value.dtype).contiguous()
 
 
+# --- reading ---
+
+
 def load_weights(path: Path) -> Weights:
-    """Read a model file. Anything else - truncated, foreign, of another version - is a UserError in one line."""
+    """Read a model file. Anything else (truncated, damaged, foreign, of another version) is a UserError of one line."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -285,39 +306,9 @@ def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[StoredPosteriors,
     if "posteriors" in groups:
         names = ("dimensions", "mean", "log_variance", "scales")
         stored = StoredPosteriors(**{name: tensors[f"posteriors.{name}"] for name in names}, latent=latent)
-        _check_posteriors(stored)
+        stored.check()
     if "prior" in groups:
         names = ("dimensions", "weight", "mean", "factor")
         prior = StoredPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
-        _check_prior(prior)
+        prior.check()
     return stored, prior
-
-
-def _check_prior(stored: StoredPrior) -> None:
-    count, active = stored.mean.shape
-    parts = (stored.weight, stored.mean, stored.factor)
-    whole = (
-        stored.weight.shape == (count,)
-        and stored.factor.shape == (count, active, active)
-        and stored.dimensions.shape == (active,)
-        and all(part.dtype == torch.float32 and bool(torch.isfinite(part).all()) for part in parts)
-        and bool((stored.weight >= 0).all())
-        and abs(float(stored.weight.sum()) - 1) < 1e-3
-    )
-    places = stored.dimensions.numpy()
-    if not whole or np.any(places < 0) or np.any(places >= stored.latent):
-        raise ValueError("its learned prior is malformed")
-
-
-def _check_posteriors(stored: StoredPosteriors) -> None:
-    count, active = stored.mean.shape
-    whole = (
-        stored.log_variance.shape == (count, active)
-        and stored.scales.shape == (4, active)
-        and stored.dimensions.shape == (active,)
-        and stored.mean.dtype == stored.log_variance.dtype == torch.uint8
-        and bool(torch.isfinite(stored.scales).all())
-    )
-    places = stored.dimensions.numpy()
-    if not whole or count == 0 or np.any(places < 0) or np.any(places >= stored.latent):
-        raise ValueError("its training posteriors are malformed")

@@ -21,12 +21,11 @@ from tests.cli.conftest import (
     picture,
     subprogram,
 )
-from visual_dynamics import catalogue
+from visual_dynamics import weights
 from visual_dynamics.api import Model, load
-from visual_dynamics.catalogue import shipped_models
 from visual_dynamics.cli import pictures
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.weights import load_weights
+from visual_dynamics.weights import load_weights, shipped_models
 
 FRAMES = [f"frame_{k:03d}.png" for k in range(3)]
 
@@ -215,7 +214,7 @@ def test_models_lists_what_is_shipped(run: Run) -> None:
 
 
 def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(catalogue, "SHIPPED", tmp_path)
+    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
     shutil.copy(tiny_weights_file, tmp_path / "whole.safetensors")
     load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
     light, whole = run("models").out.splitlines()

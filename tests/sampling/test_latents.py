@@ -6,9 +6,9 @@ import torch
 from tests.conftest import seeded
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.posteriors import StoredPosteriors
 from visual_dynamics.sampling.latents import PairPosterior, Prior, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.learned_prior import fit_prior
-from visual_dynamics.weights import StoredPosteriors
 
 
 def two_posteriors() -> StoredPosteriors:

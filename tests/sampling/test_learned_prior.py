@@ -11,10 +11,10 @@ from tests.conftest import seeded
 from visual_dynamics.api import load
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.posteriors import PRIOR_BYTES, StoredPosteriors, StoredPrior
 from visual_dynamics.sampling import learned_prior
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.learned_prior import LearnedPrior, Mixture, fit_mixture, fit_prior
-from visual_dynamics.weights import PRIOR_BYTES, StoredPosteriors, StoredPrior
 
 KNOWN = Mixture(
     weight=torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64),

@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from visual_dynamics.api import Frames, Model
-from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.cli.output import ResultFolder
 from visual_dynamics.data.shapes import SIZE, Scenes, clear_scenes, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import picture_grid
+from visual_dynamics.weights import find_weights, shipped_models
 
 INPUTS, FUTURES, STEPS = 4, 8, 8
 PAIR_FPS, CLIP_FPS = 1.5, 4.0

@@ -87,8 +87,7 @@ app.command()(studio_command.studio)
 @app.command()
 def models() -> None:
     """List the models that come with the package."""
-    from visual_dynamics.catalogue import find_weights, shipped_models
-    from visual_dynamics.weights import load_weights
+    from visual_dynamics.weights import find_weights, load_weights, shipped_models
 
     for name in shipped_models():
         path = find_weights(name)

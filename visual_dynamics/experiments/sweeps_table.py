@@ -65,10 +65,10 @@ from visual_dynamics.experiments.sweeps_runs import (
     training_command,
 )
 from visual_dynamics.objective import squared_error
+from visual_dynamics.posteriors import ACTIVE_NATS
 from visual_dynamics.provenance import provenance
 from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.weights import ACTIVE_NATS
 
 SUMMARY = "four sizes of z and four weights of the KL term: sparsity, convergence and motion (two figures of z)"
 PAPER = {"components_by_size": latents.PAPER["components_by_size"]}

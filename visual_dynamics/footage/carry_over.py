@@ -25,8 +25,9 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.experiments.video_table import take_regions
 from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.posteriors import StoredPosteriors
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import StoredPosteriors, Weights
+from visual_dynamics.weights import Weights
 
 KEPT = 0.5  # of the codes
 CODES = 20_000  # that are tried at most

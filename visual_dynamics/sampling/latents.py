@@ -14,7 +14,7 @@ from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
-from visual_dynamics.weights import StoredPosteriors
+from visual_dynamics.posteriors import StoredPosteriors
 
 
 class LatentSource(Protocol):

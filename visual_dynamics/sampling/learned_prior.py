@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.posteriors import PRIOR_BYTES, StoredPosteriors, StoredPrior
 from visual_dynamics.sampling.latents import noise_of
-from visual_dynamics.weights import PRIOR_BYTES, StoredPosteriors, StoredPrior
 
 # Chosen by the likelihood of held-out posteriors: it is highest near 96 components for the Shapes models (18,000
 # samples, 7 and 8 dimensions; 192 are worse), and from 48 to 96 for the sprites (15,000 samples, 15 dimensions).

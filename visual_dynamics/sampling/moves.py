@@ -15,9 +15,9 @@ from torch import Tensor
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
+from visual_dynamics.posteriors import ACTIVE_NATS, StoredPosteriors
 from visual_dynamics.sampling.latents import LatentSource, sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import ACTIVE_NATS, StoredPosteriors
 
 PART = 256  # motion codes that are drawn at a time
 END, VALUES = 3.0, 9  # the path of a dimension: from -END to END, in so many values

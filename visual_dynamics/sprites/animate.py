@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.cli.output import GREY, ResultFolder
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_grid, read_sheet
@@ -28,7 +27,7 @@ from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, align
 from visual_dynamics.sprites.animation import Method, animate, check_sprites, standing_boxes
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
-from visual_dynamics.weights import load_weights
+from visual_dynamics.weights import find_weights, load_weights, shipped_models
 
 COLUMNS = 13  # frames side by side in the comparison, at most
 BEHIND: Color = (150, 150, 150)  # sprites: light and dark outlines both show

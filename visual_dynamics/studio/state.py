@@ -23,7 +23,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels, shrink
 from visual_dynamics.media import encode_png
@@ -31,7 +30,7 @@ from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.sampling.canvas import Canvas
 from visual_dynamics.sampling.predictor import EncodedImage
 from visual_dynamics.web import RequestError
-from visual_dynamics.weights import MOTION_ENCODER
+from visual_dynamics.weights import MOTION_ENCODER, find_weights, shipped_models
 
 MODELS = 3  # in memory: about 100 MB each
 ENCODED = 64  # pictures as a model sees them: 0.7 MB each ...

@@ -19,7 +19,6 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.baselines.copying import Copy
 from visual_dynamics.baselines.flow_transfer import FlowTransfer
 from visual_dynamics.baselines.sampler import FutureSampler
-from visual_dynamics.catalogue import find_weights, shipped_models
 from visual_dynamics.data.folders import has_list
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
 from visual_dynamics.data.sources import GENERATED, DataSpec, open_data, recognise
@@ -31,7 +30,7 @@ from visual_dynamics.sampling.moves import ModelSampler
 from visual_dynamics.sampling.palette import snap_to_palette
 from visual_dynamics.study import answers, folder
 from visual_dynamics.study.design import CONTROL, REAL, TORN, Design, StudyClip, clips_of, plan_sessions
-from visual_dynamics.weights import load_weights
+from visual_dynamics.weights import find_weights, load_weights, shipped_models
 
 OURS, FLOW, COPY = "ours", "flow", "copy"
 POOL = 2_048  # the inputs are drawn from this many pairs: neighbours in a data set are often alike

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
-from visual_dynamics.catalogue import find_weights
 from visual_dynamics.data.pairs import Pair, Pairs, spread, without_waiting
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
@@ -42,7 +41,7 @@ from visual_dynamics.training.held_out import look_at
 from visual_dynamics.training.muon import Muon
 from visual_dynamics.training.run import RunFolder, read_config
 from visual_dynamics.training.state import load_state, save_state
-from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_weights
+from visual_dynamics.weights import MAX_BYTES, Weights, find_weights, load_weights, save_weights
 
 EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
 Report = Callable[[float, dict[str, float]], None]  # share of the budget spent, the last log record
