@@ -43,25 +43,25 @@ def footage() -> tuple[Pairs, list[Take]]:
     return pairs, [Take("a", "a, take 0", torch.arange(4)), Take("b", "b, take 0", torch.arange(4, 8))]
 
 
-def test_codes_are_marked_by_what_they_move_in_other_scenes() -> None:
+def test_codes_are_scored_by_what_they_move_in_other_scenes() -> None:
     pairs, takes = footage()
     left, right, both = [0.1, 0.0], [0.0, 0.1], [0.1, 0.1]
     codes = torch.tensor([left, right, both, right, left, right, both, left])  # four of a, tried on b, and of b, on a
     posterior = Posterior(codes, torch.full_like(codes, -80.0))  # points
     seen = []
     halves, every = Halves(), torch.arange(8)
-    marks = carry_over.tried(halves, posterior, every, pairs, takes, 0, lambda *told: seen.append(told))  # type: ignore[arg-type]
+    scores = carry_over.score_codes(halves, posterior, every, pairs, takes, 0, lambda *done: seen.append(done))  # type: ignore[arg-type]
     assert seen[-1] == (2 * carry_over.IMAGES,) * 2
     # b's right column and the next are its moving region: of that, a code for the right half moves all, and 6 of the
     # 14 columns elsewhere; one for the left half moves none of it
-    assert marks[[1, 3, 4, 7]] == pytest.approx([14 / 6] * 4, rel=1e-4)
-    assert marks[[0, 5]] == pytest.approx([0, 0]) and marks[[2, 6]] == pytest.approx([1, 1], rel=1e-4)
+    assert scores[[1, 3, 4, 7]] == pytest.approx([14 / 6] * 4, rel=1e-4)
+    assert scores[[0, 5]] == pytest.approx([0, 0]) and scores[[2, 6]] == pytest.approx([1, 1], rel=1e-4)
 
 
 def test_motion_inside_and_outside() -> None:
     moving = torch.zeros(SIDE, SIDE, dtype=torch.bool)
     moving[:, : SIDE // 4] = True
-    found = carry_over.moved(
+    found = carry_over.motion_of_codes(
         Halves(),  # type: ignore[arg-type]
         torch.full((3, SIDE, SIDE), 0.5),
         torch.tensor([[0.1, 0.0], [0.0, 0.2], [0.0, 0.0], [0.1, 0.2]]),
@@ -92,9 +92,9 @@ def model_and_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, P
 def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path: Path) -> None:
     model, folder = model_and_folder
     weights = carry_over.with_codes_that_carry_over(model, folder)
-    told = weights.training["carried_over"]
-    assert told["of"] == len(model.weights.posteriors) and told["footage"] == "data"
-    assert len(weights.posteriors) == told["kept"] == round(told["of"] / 2)
+    history = weights.training["carried_over"]
+    assert history["of"] == len(model.weights.posteriors) and history["footage"] == "data"
+    assert len(weights.posteriors) == history["kept"] == round(history["of"] / 2)
     assert weights.prior is None
     again = carry_over.with_codes_that_carry_over(
         Model(replace(model.weights, prior=fit_prior(weights.posteriors).stored)), folder
@@ -103,7 +103,7 @@ def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path:
     assert torch.equal(again.posteriors.mean, weights.posteriors.mean)
     Model(weights).save_copy(tmp_path / "kept.safetensors", eight_bits=True)
     kept = load(tmp_path / "kept.safetensors")
-    assert len(kept.weights.posteriors) == told["kept"] and kept.weights.training["carried_over"] == told
+    assert len(kept.weights.posteriors) == history["kept"] and kept.weights.training["carried_over"] == history
 
 
 def test_much_footage_is_tried_in_part(model_and_folder: tuple[Model, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_much_footage_is_tried_in_part(model_and_folder: tuple[Model, Path], mon
     monkeypatch.setattr(carry_over, "CODES", 6)
     monkeypatch.setattr(carry_over, "MOST_IMAGES", 3)
     seen: list[tuple[int, int]] = []
-    weights = carry_over.with_codes_that_carry_over(model, folder, progress=lambda *told: seen.append(told))
+    weights = carry_over.with_codes_that_carry_over(model, folder, progress=lambda *done: seen.append(done))
     assert weights.training["carried_over"]["of"] == 6 and len(weights.posteriors) == 3 and seen[-1] == (3, 3)
 
 

@@ -1,6 +1,6 @@
 """How predicted frames move where real video moves, and keep still where it keeps still.
 
-A take is a stretch of video in which a pixel shows the same place of the scene in every frame. Its pairs tell which
+A take is a stretch of video in which a pixel shows the same place of the scene in every frame. Its pairs show which
 pixels move at all: what a prediction does there is motion, what it does elsewhere is a mistake.
 
 Letters in shape comments: N pairs of a take, n predicted frames of one input, H, W height and width in pixels.
@@ -8,21 +8,24 @@ Letters in shape comments: N pairs of a take, n predicted frames of one input, H
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MOVES = 16  # levels of 255, in any colour: a pixel that changes by more in any pair moves
-NEVER_MOVES = 8  # levels: one that changes by less in all pairs does not; noise of cameras and codecs stays below
-STAYS = 4  # levels: a predicted pixel that changes by less has stayed still
-MARGIN = 32  # a moving region is widened by one pixel for so many of a side
+from visual_dynamics.data.pairs import Pairs
+
+MOVES = 16  # levels of 255, in any channel: a pixel that changes by more in any pair moves
+NEVER_MOVES = 8  # levels: a pixel that changes by less in all pairs never moves; noise of cameras and codecs is below
+STAYS = 4  # levels: a predicted pixel that changes by less stays still
+MARGIN = 32  # a moving region is widened by one pixel for each 32 of a side
+CHUNK = 256  # pairs of a take in memory at a time
 
 
 class Regions(NamedTuple):
-    """Of one take. Pixels between the two thresholds, and the margin of what moves, are in neither of the two."""
+    """Of one take. Pixels between the two thresholds are in neither; nor is the margin of what moves in `still`."""
 
     moving: Tensor  # bool (H, W), with its margin
     still: Tensor  # bool (H, W): never moving
@@ -44,8 +47,14 @@ class Sums(NamedTuple):
     between_inside: float  # its part in the moving region
 
 
+def take_regions(pairs: Pairs, places: Tensor) -> Regions:
+    """Of the take whose pairs lie at these places, int64 (N,)."""
+    changes = [most_change(*pairs.read(part)) for part in places.split(CHUNK)]
+    return regions(torch.stack(changes).amax(0))
+
+
 def most_change(frames: Tensor, next_frames: Tensor) -> Tensor:
-    """uint8 (N, 3, H, W) twice -> the largest change of any colour in any pair, in levels, int16 (H, W)."""
+    """uint8 (N, 3, H, W) twice -> the largest change of any channel in any pair, in levels, int16 (H, W)."""
     return (next_frames.to(torch.int16) - frames.to(torch.int16)).abs().amax((0, 1))
 
 
@@ -62,7 +71,7 @@ def pair_sums(frame: Tensor, truth: Tensor, predicted: Tensor, where: Regions) -
     errors = (predicted - truth).square().sum((1, 2, 3))  # (n,)
     motion = (predicted - frame).square().sum(1).mean(0)  # (H, W)
     levels = ((255 * predicted).round() - (255 * frame).round()).abs().amax(1)  # (n, H, W), as files would hold them
-    several = len(predicted) > 1  # the mean over all two of them is twice the variance
+    several = len(predicted) > 1  # the mean over all pairs of them is twice the variance
     between = 2 * predicted.var(0).sum(0) if several else torch.zeros_like(motion)  # (H, W)
     return Sums(
         true_motion=float((truth - frame).square().sum()),
@@ -80,7 +89,7 @@ def pair_sums(frame: Tensor, truth: Tensor, predicted: Tensor, where: Regions) -
 
 
 def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
-    """What the sums of some pairs say together; None where nothing can be divided by.
+    """The metrics over some pairs, from their sums; None where the divisor is 0.
 
     true_motion    squared difference of the two frames of a true pair, over the frame, on average
     explained      1 - squared error of a prediction / that of copying
@@ -104,6 +113,24 @@ def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
         "still": _share(total.stayed, total.pixels_still),
         "diversity": _share(total.between, total.true_motion),
         "inside_share": _share(total.between_inside, total.between),
+    }
+
+
+def by_scene(scenes: Sequence[str], sums: Sequence[dict[str, Sums]], where: Sequence[Regions]) -> dict[str, Any]:
+    """The metrics of each method over all pairs and by scene, and the mean share of pixels in each region.
+
+    For each pair its scene, the sums of each method, and the regions of its take.
+    """
+
+    def metrics(chosen: Sequence[dict[str, Sums]]) -> dict[str, Any]:
+        return {method: numbers(own[method] for own in chosen) for method in chosen[0]}
+
+    own = {name: [one for one, scene in zip(sums, scenes, strict=True) if scene == name] for name in scenes}
+    regions = zip(Regions._fields, zip(*where, strict=True), strict=True)
+    return {
+        "rows": metrics(sums),
+        "scenes": {name: {"pairs": len(several), "rows": metrics(several)} for name, several in own.items()},
+        "regions": {name: float(torch.stack(parts).double().mean()) for name, parts in regions},
     }
 
 

@@ -15,13 +15,13 @@ from visual_dynamics.experiments import (
     futures,
     latents,
     layers_table,
-    realism_table,
+    realism,
     relations,
     shapes,
     sweeps_table,
     toy_world,
     traversal_figure,
-    video_table,
+    video,
 )
 from visual_dynamics.reporting.base import SIZE, Experiment, Measured
 
@@ -49,7 +49,7 @@ EXPERIMENTS = {
         futures.FUTURES_SPRITES,
         of_module("analogy", analogy_table),
         of_module("animation", animation_table),
-        of_module("realism", realism_table),
+        realism.EXPERIMENT,
         latents.EXPERIMENT,
         of_module("sweeps", sweeps_table),
         of_module("traversal", traversal_figure),
@@ -57,6 +57,6 @@ EXPERIMENTS = {
         disocclusion.EXPERIMENT,
         relations.EXPERIMENT,
         full_size.EXPERIMENT,
-        of_module("video", video_table),
+        video.EXPERIMENT,
     )
 }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_dynamics.evaluation.realism import wilson_interval
+from visual_dynamics.evaluation.judge import wilson_interval
 from visual_dynamics.study.answers import Row
 from visual_dynamics.study.folder import Study
 

@@ -1,8 +1,8 @@
 """Realism without people: a judge, a small network that must tell a real animation from a synthetic one.
 
 The judge sees two animations of one input in random order, (frame, real next frame) and (frame, synthetic next frame),
-and says which of them is real. It is trained on some inputs and asked about others. Fooled half of the time: it finds
-no difference. Fooled never: it always does.
+and says which of them is real. It learns from some inputs and answers on others. Fooled on half of them: it finds no
+difference. Fooled on none: it always does.
 
 Letters in shape comments: N inputs, B of them in a batch, C channels, H, W height and width in pixels, J judges,
 K clusters.
@@ -11,8 +11,11 @@ K clusters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +27,9 @@ STEPS = 600
 BATCH = 32  # inputs a step, so twice as many animations
 LEARNING_RATE = 1e-3  # its peak
 WEIGHT_DECAY = 0.05
-SHIFT = 1 / 16  # of the side: how far training moves an input at most
-CHUNK = 256  # inputs asked about at once
-Z95 = 1.959964  # standard deviations on both sides that hold 95 % of a normal distribution
+SHIFT = 1 / 16  # of the side: the farthest that training shifts an input
+CHUNK = 256  # inputs that a judge answers on at once
+Z95 = 1.959964  # a normal distribution holds 95 % within this many standard deviations on both sides
 DRAWS = 10_000  # of the bootstrap
 MIN_SIDE = 2 ** len(WIDTHS)  # pixels
 
@@ -48,7 +51,7 @@ class Judge(nn.Module):
         """Frames and next frames (B, 3, H, W) in [0, 1] -> scores (B,), higher for more real."""
         seen = torch.cat([next_frames - 0.5, 2 * (next_frames - frames)], 1)  # (B, 6, H, W)
         found = self.features(seen)  # (B, C, H/16, W/16)
-        pooled = torch.cat([found.mean((2, 3)), found.amax((2, 3))], 1)  # (B, 2C): all over, and at the worst place
+        pooled = torch.cat([found.mean((2, 3)), found.amax((2, 3))], 1)  # (B, 2C): on average, and at the worst place
         return self.score(pooled)[:, 0]
 
 
@@ -57,9 +60,9 @@ def train_judge(
 ) -> Judge:
     """A judge that has learned from inputs with both their next frames, floats (N, 3, H, W) in [0, 1] on one device.
 
-    Logistic loss. Each time an input is used it is mirrored or not and shifted, its three frames alike. The number of
-    steps is fixed beforehand: nothing that the judge may be asked about has a say in it. The same seed gives the same
-    judge on the same device.
+    Logistic loss. Each time an input is used, its three frames are mirrored or not and shifted, all alike. The number
+    of steps is fixed beforehand: it does not depend on the inputs to answer on. The same seed gives the same judge on
+    the same device.
     """
     _check(inputs, real, synthetic)
     if not len(inputs):
@@ -111,17 +114,17 @@ def _shifts(count: int, side: int, chance: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def fooled(judge: Judge, inputs: Tensor, real: Tensor, synthetic: Tensor, seed: int) -> Tensor:
-    """For which inputs the judge takes the synthetic animation for the real one: bool (N,), on the CPU.
+    """The inputs on which the judge takes the synthetic animation for the real one: bool (N,), on the CPU.
 
     The seed puts one of the two first. That matters only where both score alike, as equal pictures do: the judge then
-    names the first, so that it is a toss-up.
+    names the first one, by chance.
     """
     _check(inputs, real, synthetic)
     parts = [x.split(CHUNK) for x in (inputs, real, synthetic)]
     pairs = [torch.stack([judge(x, right), judge(x, wrong)]) for x, right, wrong in zip(*parts, strict=True)]
     right, wrong = torch.cat(pairs, 1).cpu()  # (N,) each
     if not (right.isfinite() & wrong.isfinite()).all():
-        raise FloatingPointError("the judge's scores are not finite: its training went astray")
+        raise FloatingPointError("the judge's scores are not finite: its training diverged")
     real_first = torch.rand(len(inputs), generator=torch.Generator().manual_seed(seed)) < 0.5
     says_first = torch.where(real_first, right >= wrong, wrong >= right)
     return says_first != real_first
@@ -137,6 +140,78 @@ def _check(inputs: Tensor, real: Tensor, synthetic: Tensor) -> None:
         raise ValueError("frames are floats in [0, 1]")
 
 
+def in_halves(groups: Sequence[str], seed: int) -> Tensor | None:
+    """Which inputs are in the second half, bool (N,), so that no group is in both; None where there is one group only.
+
+    The groups go into the halves in turn, from the one with most inputs to that with fewest; the seed orders equals.
+    """
+    counts = Counter(groups)
+    if len(counts) < 2:
+        return None
+    order = torch.randperm(len(counts), generator=torch.Generator().manual_seed(seed)).tolist()
+    names = list(counts)
+    ranked = sorted((names[place] for place in order), key=lambda name: -counts[name])  # keeps the order of equals
+    second = set(ranked[1::2])
+    return torch.tensor([name in second for name in groups])
+
+
+def judge_halves(
+    shown: Tensor,
+    methods: Sequence[str],
+    groups: Sequence[str],
+    clusters: Sequence[str],
+    judges: int,
+    steps: int,
+    seed: int,
+    progress: Callable[[str, float], object],
+) -> dict[str, Any] | None:
+    """How often judges are fooled that learn from one half of the groups and answer on the other, then the other way.
+
+    `shown` uint8 (N, 2 + M, 3, S, S): of each input its frame, the true next one, and one of each of M methods.
+    `groups`, `clusters`: names for each input. Groups stay together, and intervals are by clusters. None for one group.
+    """
+    second = in_halves(groups, seed)
+    if second is None:
+        return None
+    inputs, real, *made = (shown.float() / 255).unbind(1)  # (N, 3, S, S) each
+    synthetic = dict(zip(methods, made, strict=True))
+    answers = {name: torch.zeros(judges, len(shown), dtype=torch.bool) for name in methods}
+    turns = list(product(methods, range(judges), (False, True)))
+    for done, (name, row, half) in enumerate(turns, 1):
+        asked = second == half  # bool (N,)
+        own = seed * 100 + 2 * row + half  # each judge has a seed of its own: ties are broken independently
+        learn, ask = ((inputs[part], real[part], synthetic[name][part]) for part in (~asked, asked))
+        answers[name][row, asked] = fooled(train_judge(*learn, own, steps), *ask, own)
+        progress("judges", done / len(turns))
+    places = {name: place for place, name in enumerate(clusters)}
+    numbers = torch.tensor([places[name] for name in clusters])
+    return {
+        "rows": {name: asdict(fooled_share(given, numbers, seed)) for name, given in answers.items()},
+        "inputs": len(shown),
+        "halves": [int((~second).sum()), int(second.sum())],
+        "takes": len(places),
+        "judges": judges,
+        "steps": steps,
+        "size": shown.shape[-1],
+    }
+
+
+def judge_rest(
+    inputs: Tensor, real: Tensor, synthetic: Tensor, learned: int, count: int, judges: int, steps: int, seed: int
+) -> Tensor:
+    """The inputs after the first `learned` ones on which each judge is fooled: bool (J, N - learned).
+
+    A judge learns from `count` of the first ones, drawn by a seed of its own that does not depend on the method.
+    """
+    answers = []
+    for row in range(judges):
+        own = seed * 100 + row
+        order = torch.randperm(learned, generator=torch.Generator().manual_seed(own))[:count].to(inputs.device)
+        judge = train_judge(inputs[order], real[order], synthetic[order], own, steps)
+        answers.append(fooled(judge, inputs[learned:], real[learned:], synthetic[learned:], own))
+    return torch.stack(answers)
+
+
 @dataclass(frozen=True)
 class FooledShare:
     """How often judges were fooled, with intervals that hold the true share in 95 % of the cases."""
@@ -148,11 +223,11 @@ class FooledShare:
 
 
 def fooled_share(answers: Tensor, clusters: Tensor | None = None, seed: int = 0) -> FooledShare:
-    """Sum up which of J judges was fooled on which of N inputs, bool (J, N).
+    """The share over J judges and N inputs, from bool (J, N).
 
-    `clusters` (N,): inputs with the same number, such as frames of one character, are not independent, and the interval
-    is then a bootstrap over clusters. The judges answer about the same inputs, so more judges narrow neither interval
-    by their number alone. A bootstrap knows nothing where all clusters agree: there Wilson's interval stands.
+    `clusters` (N,): inputs with the same number, such as frames of one character, are not independent. The interval is
+    then a bootstrap over clusters. More judges on the same inputs narrow neither interval by their number alone. A
+    bootstrap cannot tell anything where all clusters agree: there Wilson's interval stands.
     """
     if answers.ndim != 2 or not answers.numel() or answers.dtype != torch.bool:
         raise ValueError(f"answers are bool (J, N), not {answers.dtype} {tuple(answers.shape)}")
@@ -167,7 +242,7 @@ def fooled_share(answers: Tensor, clusters: Tensor | None = None, seed: int = 0)
 
 
 def wilson_interval(share: float, count: int) -> Interval:
-    """Wilson's 95 % interval of a share that was found in `count` independent trials."""
+    """Wilson's 95 % interval of a share, from `count` independent trials."""
     spread = Z95**2 / count
     centre = (share + spread / 2) / (1 + spread)
     half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)

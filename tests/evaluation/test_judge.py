@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.evaluation import realism
-from visual_dynamics.evaluation.realism import cluster_interval, fooled, fooled_share, train_judge, wilson_interval
+from visual_dynamics.evaluation import judge
+from visual_dynamics.evaluation.judge import cluster_interval, fooled, fooled_share, train_judge, wilson_interval
 
 LEARNED, ASKED = 150, 300
 
@@ -58,7 +58,7 @@ def test_the_seed_decides_everything_and_leaves_the_global_state_alone() -> None
 
 def test_frames_of_an_input_are_mirrored_and_shifted_alike() -> None:
     ramp = torch.arange(256.0).view(1, 1, 16, 16).expand(64, 3, 16, 16)
-    one, two = realism._augment([ramp, ramp + 1000], torch.Generator().manual_seed(0))
+    one, two = judge._augment([ramp, ramp + 1000], torch.Generator().manual_seed(0))
     assert torch.equal(one + 1000, two) and torch.equal(one[:, 0], one[:, 2])
     middles = one[:, 0, 7, 7].long()  # the border does not reach here: whole pixels of a moved or mirrored ramp
     moved = {(int(m) // 16 - 7, int(m) % 16) for m in middles}
@@ -68,7 +68,7 @@ def test_frames_of_an_input_are_mirrored_and_shifted_alike() -> None:
 
 
 def test_every_input_is_used_before_any_is_used_again() -> None:
-    batches = list(realism._batches(10, steps=4, batch=5, chance=torch.Generator().manual_seed(0)))
+    batches = list(judge._batches(10, steps=4, batch=5, chance=torch.Generator().manual_seed(0)))
     assert [len(batch) for batch in batches] == [5] * 4
     assert sorted(torch.cat(batches[:2]).tolist()) == sorted(torch.cat(batches[2:]).tolist()) == list(range(10))
 
@@ -82,7 +82,7 @@ def test_equal_pictures_are_a_toss_up_and_chunks_do_not_matter(monkeypatch: pyte
     assert torch.equal(
         whole[distinct], fooled(judge, frames, real, other, seed=2)[distinct]
     )  # the order decides nothing
-    monkeypatch.setattr(realism, "CHUNK", 64)
+    monkeypatch.setattr("visual_dynamics.evaluation.judge.CHUNK", 64)
     assert (whole == fooled(judge, frames, real, other, seed=1)).double().mean() > 0.99
 
 
@@ -135,3 +135,104 @@ def test_mistakes_are_told() -> None:
         fooled_share(torch.rand(2, 3))
     with pytest.raises(ValueError, match="values and clusters"):
         cluster_interval(torch.rand(3), torch.arange(2))
+
+
+def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+
+    def learn(frames: Tensor, real: Tensor, synthetic: Tensor, seed: int, steps: int) -> int:
+        assert torch.equal(frames, real) and torch.equal(frames, synthetic)
+        seen.append(set(frames[:, 0, 0, 0].tolist()))
+        return seed
+
+    monkeypatch.setattr(judge, "train_judge", learn)
+    monkeypatch.setattr(judge, "fooled", lambda judge, x, *_: x[:, 0, 0, 0] == judge)
+    frames = torch.arange(30.0).view(30, 1, 1, 1).expand(30, 3, 2, 2)
+    small, large = (judge.judge_rest(frames, frames, frames, 20, count, 3, 3, seed=0) for count in (5, 10))
+    assert small.shape == large.shape == (3, 10)
+    assert [len(chosen) for chosen in seen] == [5, 5, 5, 10, 10, 10] and max(set.union(*seen)) < 20
+    assert seen[0] != seen[1] and all(few < many for few, many in zip(seen[:3], seen[3:], strict=True))
+
+
+# --- judges of two halves ---
+
+METHODS = ("a", "b")
+# groups with 7, 4, 4, 2 and 1 inputs
+GROUPS = [name for name, count in {"v": 7, "w": 4, "x": 4, "y": 2, "z": 1}.items() for _ in range(count)]
+
+
+def numbered(count: int) -> Tensor:
+    """Frames that say their input's number: 10 x it, in all pixels; next frames are one and two levels brighter."""
+    frames = (10 * torch.arange(count))[:, None] + torch.tensor([0, 1, 2, 2])  # (N, 2 + M)
+    return frames.to(torch.uint8)[:, :, None, None, None].expand(-1, -1, 3, 16, 16)
+
+
+def numbers(frames: Tensor) -> list[int]:
+    return (frames[:, 0, 0, 0] * 25.5).round().int().tolist()
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
+    """Of each judge the inputs that it learned from and those that it answered on."""
+    pairs: list[tuple[list[int], list[int]]] = []
+
+    def learn(inputs: Tensor, real: Tensor, synthetic: Tensor, seed: int, steps: int) -> None:
+        assert torch.allclose(real - inputs, torch.tensor(1 / 255)) and steps == 9
+        assert torch.allclose(synthetic - inputs, torch.tensor(2 / 255))
+        pairs.append((numbers(inputs), []))
+
+    def answer(trained: None, inputs: Tensor, real: Tensor, synthetic: Tensor, seed: int) -> Tensor:
+        pairs[-1][1].extend(numbers(inputs))
+        return torch.tensor([number % 3 == 0 for number in numbers(inputs)])
+
+    monkeypatch.setattr(judge, "train_judge", learn)
+    monkeypatch.setattr(judge, "fooled", answer)
+    return pairs
+
+
+def test_judges_answer_once_on_each_input_of_the_other_half(heard: list[tuple[list[int], list[int]]]) -> None:
+    count, shares = len(GROUPS), []
+    found = judge.judge_halves(
+        numbered(count), METHODS, GROUPS, GROUPS, 2, 9, 0, lambda step, share: shares.append(share)
+    )
+    assert found is not None and len(heard) == len(shares) == len(METHODS) * 2 * 2 and shares[-1] == 1
+    for learned, answered in heard:
+        assert not {GROUPS[one] for one in learned} & {GROUPS[one] for one in answered}
+        assert sorted(learned + answered) == list(range(count))
+    for (_, one), (_, other) in zip(heard[::2], heard[1::2], strict=True):  # the two judges of a row
+        assert sorted(one + other) == list(range(count))
+    assert sorted(found["halves"]) == [6, 12] and found["inputs"] == 18 and found["takes"] == 5
+    assert (found["size"], found["steps"], found["judges"]) == (16, 9, 2)
+    for name in METHODS:  # an answer comes back to its input
+        assert found["rows"][name]["share"] == pytest.approx(6 / 18)
+        assert found["rows"][name]["judges"] == pytest.approx([6 / 18] * 2)
+
+
+def test_halves_are_drawn_by_the_seed() -> None:
+    found = []
+    for seed in range(20):
+        second, again = (judge.in_halves(GROUPS, seed) for _ in range(2))
+        assert second is not None and again is not None and torch.equal(second, again)
+        for name in set(GROUPS):
+            assert len({bool(half) for half, group in zip(second, GROUPS, strict=True) if group == name}) == 1
+        assert sorted([int(second.sum()), int((~second).sum())]) == [6, 12]
+        found.append(tuple(second.tolist()))
+    assert len(set(found)) > 1  # groups of equal size change places
+    assert (
+        judge.in_halves(["v"] * 3, 0) is None
+        and judge.judge_halves(numbered(1), METHODS, ["v"], ["v"], 1, 9, 0, print) is None
+    )
+
+
+def test_copies_of_the_truth_are_taken_for_real_half_of_the_time() -> None:
+    """Equal pictures score alike, whatever the judge has learned. Inverted colours are found out."""
+    chance = torch.Generator().manual_seed(0)
+    frame = torch.randint(0, 64, (400, 3, 16, 16), generator=chance, dtype=torch.uint8)
+    shown = torch.stack([frame, frame + 1, frame + 1, 255 - frame], 1)
+    groups, clusters = ([f"{number % many}" for number in range(400)] for many in (8, 16))
+    found = judge.judge_halves(shown, ("truth", "inverted"), groups, clusters, 2, 20, 0, lambda step, share: None)
+    assert found is not None and found["halves"] == [200, 200]
+    row = found["rows"]["truth"]
+    assert abs(row["share"] - 0.5) < 4 * 0.5 / 800**0.5  # four standard deviations of 800 tosses
+    assert row["interval"][0] < 0.5 < row["interval"][1]
+    assert found["rows"]["inverted"]["share"] < 0.05
