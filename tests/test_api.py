@@ -1,5 +1,6 @@
 """The public Python API, as the design fixes it."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 import visual_dynamics as vd
+from visual_dynamics.api import find_device
 from visual_dynamics.data.shapes import draw_scenes
 from visual_dynamics.data.shapes_large import draw_large
 from visual_dynamics.sampling.moves import PART
@@ -211,9 +213,18 @@ def test_models_and_devices_that_do_not_exist(tiny_weights_file: Path) -> None:
     assert vd.load(tiny_weights_file, device="auto").size == 16
 
 
+@pytest.mark.parametrize(("cuda", "mps", "chosen"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, chosen: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.setattr(torch, "zeros", lambda *_, device: torch.empty(1))
+    assert find_device("auto").type == chosen
+
+
 def test_what_the_package_shows() -> None:
-    assert sorted(vd.__all__) == ["Model", "Motion", "UserError", "load"]
-    for name in vd.__all__:
+    assert sorted(vd.__all__) == dir(vd) == ["Model", "Motion", "UserError", "__version__", "load"]
+    assert re.match(r"\d+\.\d+", vd.__version__)
+    for name in ("Model", "Motion", "UserError", "load"):
         assert getattr(vd, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         vd.lode  # noqa: B018

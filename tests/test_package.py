@@ -17,7 +17,7 @@ def test_the_wheel_carries_models_and_pages(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in SHIPPED.iterdir():
         assert f"visual_dynamics/models/{path.name}" in names
-    assert "visual_dynamics/cli/demo.html" in names
+    assert {"visual_dynamics/cli/demo.html", "visual_dynamics/py.typed"} <= names
     assert {f"visual_dynamics/study/page/study.{kind}" for kind in ("html", "js", "css")} <= names
     assert "visual_dynamics/studio/page/main.js" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

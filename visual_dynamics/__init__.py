@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from visual_dynamics.api import Model, Motion, load
     from visual_dynamics.errors import UserError
 
-__all__ = ["Model", "Motion", "UserError", "load"]
+    __version__: str
+
+__all__ = ["Model", "Motion", "UserError", "__version__", "load"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +31,8 @@ def __getattr__(name: str) -> Any:
         from visual_dynamics.errors import UserError
 
         return UserError
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("visual-dynamics")
     raise AttributeError(f"module 'visual_dynamics' has no attribute {name!r}")

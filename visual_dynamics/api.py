@@ -22,13 +22,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Box, ImageSource, crop_from_square
+from visual_dynamics.images import ImageSource
 from visual_dynamics.sampling.canvas import Canvas, open_canvas
-from visual_dynamics.sampling.latents import LatentSource, Prior, TrainingPosteriors, sample_seeds
-from visual_dynamics.sampling.learned_prior import LearnedPrior, fit_prior
+from visual_dynamics.sampling.latents import (
+    LatentSource,
+    LearnedPrior,
+    Prior,
+    TrainingPosteriors,
+    fit_prior,
+    sample_seeds,
+)
 from visual_dynamics.sampling.moves import (
     apply_motion,
     each_future,
@@ -169,25 +174,6 @@ class Model:
         """Write a lighter copy of the model: see `weights.save_copy`. A learned prior replaces training posteriors."""
         prior = self.learned_prior.stored if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
-
-    # For the studio, until it holds canvases itself.
-
-    def picture(self, image: ImageSource, full_size: bool = False) -> Frames:
-        return self.open(image).still(full_size)
-
-    def with_alpha(self, frames: Frames, image: ImageSource) -> Frames:
-        return self.open(image).with_alpha(frames)
-
-    def prepare(self, image: ImageSource) -> tuple[Tensor, Box]:
-        canvas = self.open(image)
-        return canvas.frame, canvas.box
-
-    def finish(self, frames: Tensor, box: Box) -> Frames:
-        pixels = (frames * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-        return crop_from_square(pixels, box)
-
-    def keeps_size(self, image: ImageSource) -> bool:
-        return self.open(image).unscaled
 
     def _canvas(self, image: ImageOrCanvas, count: int, full_size: bool) -> Canvas:
         """The image, for `count` results that fit into memory."""

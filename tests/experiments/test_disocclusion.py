@@ -11,7 +11,7 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from visual_dynamics.baselines.flow_transfer import warp
+from visual_dynamics.baselines import warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes import Scenes
 from visual_dynamics.experiments import disocclusion

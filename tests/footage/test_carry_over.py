@@ -15,7 +15,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions
 from visual_dynamics.footage import carry_over
 from visual_dynamics.model.motion_encoder import Posterior
-from visual_dynamics.sampling.learned_prior import fit_prior
+from visual_dynamics.sampling.latents import fit_prior
 
 SIDE = 16
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics.baselines import FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.sampling.latents import sample_seeds

@@ -33,7 +33,7 @@ from PIL import Image
 from torch import Tensor
 
 from visual_dynamics.api import load
-from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
+from visual_dynamics.baselines import FlowTransfer, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pair
 from visual_dynamics.data.shapes_drawing import DARK

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.flow_transfer import load_cv2, warp
+from visual_dynamics.baselines import load_cv2, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes_large import draw_large
 from visual_dynamics.images import Pixels

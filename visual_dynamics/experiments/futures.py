@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.baselines import FlowTransfer
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import has_list, read_pairs

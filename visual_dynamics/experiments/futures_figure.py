@@ -29,7 +29,7 @@ from PIL import Image
 from torch import Tensor
 
 from visual_dynamics.api import Frames, Model, load
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.baselines import FlowTransfer
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.pairs import Pairs, spread

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import load
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.baselines import FlowTransfer
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError

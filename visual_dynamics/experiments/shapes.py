@@ -30,9 +30,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.copying import Copy
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
-from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion

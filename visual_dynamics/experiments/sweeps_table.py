@@ -45,7 +45,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics.baselines import FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.errors import UserError

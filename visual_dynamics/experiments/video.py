@@ -43,7 +43,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
+from visual_dynamics.baselines import FlowTransfer
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
 from visual_dynamics.data.shard_files import holds_footage

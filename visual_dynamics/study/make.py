@@ -16,9 +16,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
-from visual_dynamics.baselines.copying import Copy
-from visual_dynamics.baselines.flow_transfer import FlowTransfer
-from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
 from visual_dynamics.data.folders import has_list
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
 from visual_dynamics.data.sources import GENERATED, DataSpec, open_data, recognise

@@ -1,10 +1,13 @@
-"""The paper's baseline 'Flow': move the frame as one of the most similar training frames moved."""
+"""What the paper compares itself with: copying the frame, and transfer of optical flow.
+
+The third baseline, the autoencoder, is a training option.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,13 +23,30 @@ KEPT_FLOWS = 5000  # 164 MB at 64x64
 QUERIES = 256  # frames that are searched for at once: 1 KB of distances for each training pair
 
 
-class FlowTransfer:
-    """For each seed, one of the nearest training frames (squared distance of all colours) lends its motion.
+class FutureSampler(Protocol):
+    """Any method that samples next frames of a frame, so that all are measured alike."""
 
-    The motion is optical flow from the neighbour's next frame back to the neighbour (OpenCV's DIS): for each pixel of
-    the next frame it says where that pixel came from, u(y). The same field applied to the input, out(y) = in(y + u(y)),
-    gives every pixel of the output exactly one source, without holes; applied to the neighbour itself it gives back the
-    neighbour's next frame, up to errors of the flow. A field from frame to next frame would have to be inverted first.
+    def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
+        """float (3, H, W) in [0, 1] -> float (n, 3, H, W), one next frame for each of the n seeds.
+
+        The same seed gives the same picture, whatever the other seeds are.
+        """
+        ...
+
+
+class Copy:
+    """Every next frame is the frame itself."""
+
+    def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
+        return frame.repeat(len(seeds), 1, 1, 1)
+
+
+class FlowTransfer:
+    """The paper's 'Flow': one of the nearest training frames (squared distance of all colours) lends its motion.
+
+    The motion is optical flow (OpenCV's DIS) from the neighbour's next frame back to the neighbour: u(y) says where
+    pixel y of the next frame came from. Applied to the input, out(y) = in(y + u(y)), it gives every pixel of the output
+    exactly one source. A field from frame to next frame would leave holes.
     """
 
     def __init__(self, pairs: Pairs, neighbours: int = NEIGHBOURS) -> None:
@@ -35,8 +55,8 @@ class FlowTransfer:
         self.pairs = pairs
         self.neighbours = neighbours
         self._cv2 = load_cv2()
-        self._meter = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-        self._meter.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
+        self._estimator = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        self._estimator.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
         self._buffer = torch.empty(CHUNK, 3 * pairs.size[0] * pairs.size[1], device=self._device)
         self._norms = torch.empty(len(pairs), device=self._device)
         for norms, part in zip(self._norms.split(CHUNK), self._chunks(), strict=True):
@@ -52,7 +72,7 @@ class FlowTransfer:
     def sample_each(self, frames: Tensor, seeds: Sequence[int]) -> Tensor:
         """One next frame for each frame (B, 3, H, W), as `sample` gives it for that frame's own seed.
 
-        Faster than that by far: the training frames are gone through once for many frames, not once a frame.
+        Faster: one pass over the training frames serves many frames.
         """
         if len(frames) != len(seeds):
             raise ValueError(f"{len(frames)} frames need as many seeds, not {len(seeds)}")
@@ -84,10 +104,9 @@ class FlowTransfer:
         return candidates[exact.argsort(stable=True)[: self.neighbours]].cpu()
 
     def _chunks(self) -> Iterator[Tensor]:
-        """The training frames as floats in [0, 1], (CHUNK, D) at a time, each in the place of the one before.
+        """The training frames as floats in [0, 1], (CHUNK, D) at a time, all in one buffer.
 
-        One buffer for all: large pieces of memory taken anew for every frame are not given back as long as small ones,
-        such as the flows that are kept, lie between them.
+        Without it memory grows: the flows that are kept lie between the chunks, which then cannot be given back.
         """
         for start in range(0, len(self.pairs), CHUNK):
             part = self._frames(torch.arange(start, min(start + CHUNK, len(self.pairs)), device=self._device))
@@ -115,7 +134,7 @@ class FlowTransfer:
             self._cv2.cvtColor(x.permute(1, 2, 0).cpu().contiguous().numpy(), self._cv2.COLOR_RGB2GRAY)
             for x in (source, target)
         ]
-        return torch.from_numpy(self._meter.calc(*grey, None)).permute(2, 0, 1).contiguous()
+        return torch.from_numpy(self._estimator.calc(*grey, None)).permute(2, 0, 1).contiguous()
 
 
 def warp(frame: Tensor, flow: Tensor) -> Tensor:

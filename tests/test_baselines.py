@@ -1,4 +1,4 @@
-"""Neighbours against brute force; flow and warp on textures shifted by a known amount."""
+"""Copying; neighbours against brute force; flow and warp on textures shifted by a known amount."""
 
 import sys
 
@@ -10,13 +10,31 @@ from torch import Tensor
 
 pytest.importorskip("cv2")
 
-from visual_dynamics.baselines import flow_transfer
-from visual_dynamics.baselines.flow_transfer import FlowTransfer, warp
-from visual_dynamics.baselines.sampler import FutureSampler
+from visual_dynamics import baselines
+from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler, warp
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 
 MOVES = [(2.5, -1.5), (-3.0, 2.0), (0.0, 4.0), (1.25, 0.75)]  # dx, dy of the training pairs, pixels, y down
+
+
+def test_every_sample_is_the_frame() -> None:
+    sampler: FutureSampler = Copy()
+    frame = torch.rand(3, 5, 7)
+    samples = sampler.sample(frame, [4, 9])
+    assert samples.shape == (2, 3, 5, 7)
+    assert torch.equal(samples[0], frame)
+    assert torch.equal(samples[1], frame)
+
+
+def test_samples_can_be_changed_without_touching_the_frame() -> None:
+    frame = torch.ones(3, 2, 2)
+    Copy().sample(frame, [0, 1]).zero_()
+    assert frame.sum() == 12
+
+
+def test_no_seeds() -> None:
+    assert Copy().sample(torch.rand(3, 5, 7), []).shape == (0, 3, 5, 7)
 
 
 def texture(dx: float, dy: float, seed: int = 0) -> Tensor:
@@ -127,7 +145,7 @@ def test_one_future_of_each_of_many_frames(textures: Pairs, monkeypatch: pytest.
     sampler, seeds = FlowTransfer(textures, 4), [3, 1, 4, 1, 5]
     frames = torch.stack([texture(0, 0, seed=seed) for seed in range(5)])
     expected = torch.cat([sampler.sample(frame, [seed]) for frame, seed in zip(frames, seeds, strict=True)])
-    monkeypatch.setattr(flow_transfer, "QUERIES", 2)
+    monkeypatch.setattr(baselines, "QUERIES", 2)
     assert torch.equal(sampler.sample_each(frames, seeds), expected)
     assert sampler.sample_each(frames[:0], []).shape == (0, 3, 64, 64)
     with pytest.raises(ValueError, match="5 frames need as many seeds"):
@@ -137,7 +155,7 @@ def test_one_future_of_each_of_many_frames(textures: Pairs, monkeypatch: pytest.
 def test_flows_are_measured_once_and_not_hoarded(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = FlowTransfer(textures, 1)
     assert sampler.flow(0) is sampler.flow(0)
-    monkeypatch.setattr(flow_transfer, "KEPT_FLOWS", 2)
+    monkeypatch.setattr(baselines, "KEPT_FLOWS", 2)
     for index in range(4):
         sampler.flow(index)
     assert list(sampler._flows) == [2, 3]

@@ -1,1 +1,0 @@
-"""What the paper compares itself with."""
