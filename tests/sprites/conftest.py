@@ -12,7 +12,8 @@ from PIL import Image
 
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
-from visual_dynamics.sprites.files import write_sheet
+from visual_dynamics.files import write_together
+from visual_dynamics.sprites.files import sheet_files
 from visual_dynamics.weights import Weights, save_weights
 
 UP, LEFT, DOWN = Tag("walk/up", 0, 3), Tag("walk left", 4, 6, "pingpong"), Tag("fall", 7, 8)
@@ -30,6 +31,12 @@ def hero(count: int = 9, color: tuple[int, int, int] = RED, height: int = 14, wi
 
 def sheet(frames: np.ndarray, *tags: Tag) -> Sheet:
     return Sheet(frames, 10 * np.arange(3, len(frames) + 3), tags)
+
+
+def write_sheet(path: Path, sheet: Sheet) -> None:
+    """NAME.png and NAME.json, for a path NAME with or without one of these suffixes."""
+    title = path.stem if path.suffix in (".png", ".json") else path.name
+    write_together(path.parent, sheet_files(title, sheet))
 
 
 REFERENCE = sheet(hero(), UP, LEFT, DOWN)

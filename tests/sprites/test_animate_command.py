@@ -14,12 +14,14 @@ import typer
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
-from visual_dynamics.cli.animate import animate
+from visual_dynamics.api import load
+from visual_dynamics.cli.animate import _knows_neighbours, animate
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
+from visual_dynamics.sprites import sheets
 from visual_dynamics.sprites.align import Alignment, Place
-from visual_dynamics.sprites.files import write_sprite_clip
+from visual_dynamics.sprites.files import encode_sprite_clip
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., None]
@@ -36,19 +38,28 @@ def command(place: Path, black_weights_file: Path) -> Command:
     return command
 
 
+@pytest.fixture
+def opened() -> list[str]:
+    """The names of files that this process opens, from now on."""
+    names: list[str] = []
+    sys.addaudithook(
+        lambda event, given: names.append(Path(given[0]).name) if event == "open" and type(given[0]) is str else None
+    )
+    return names
+
+
 def test_the_command(command: Command, capsys: pytest.CaptureFixture[str], black_weights_file: Path) -> None:
-    command("hero.json", "other.png", "--tag", "walk left", "--pose", "1", "--out", "new", "--clip", "gif")
+    command("hero.json", "other.png", "--tag", "walk left", "--pose", "1", "--out", "new")
     assert capsys.readouterr() == ("3 frames of other.png in new: see comparison.png\n", "")
     assert sorted(path.name for path in Path("new").iterdir()) == [
         "comparison.png",
         "sheet.json",
         "sheet.png",
-        "walk-left.gif",
+        *(f"walk-left.{kind}" for kind in ("apng", "gif", "webp")),
     ]
     made = read_sheet("new/sheet.json")
     assert np.array_equal(made.frames[1], PICTURE.frames[0]) and made.tags == (Tag("walk left", 0, 2, "pingpong"),)
-    words = "hero.png other.png --cell 12x14 --out grid --method chained --no-snap --loop --pose 0"
-    command(*words.split())
+    command(*["hero.png", "other.png", "--cell", "12x14", "--out", "grid", "--pose", "0"])
     assert {"row-0.gif", "row-0.webp", "row-0.apng"} < {path.name for path in Path("grid").iterdir()}
     command("hero.json", "other.png", "--tag", "fall", "--guide", str(black_weights_file), "--out", "guided")
     assert len(read_sheet("guided/sheet.json").frames) == 2
@@ -57,12 +68,46 @@ def test_the_command(command: Command, capsys: pytest.CaptureFixture[str], black
 
 
 def test_an_animated_picture_as_the_reference(command: Command) -> None:
-    write_sprite_clip("walk.gif", REFERENCE)
+    Path("walk.gif").write_bytes(encode_sprite_clip(REFERENCE, ".gif"))
     command("walk.gif", "other.png", "--out", "new")
     made = read_sheet("new/sheet.json")
     assert len(made.frames) == 9 and np.array_equal(made.durations, REFERENCE.durations)
     with pytest.raises(UserError, match="the target has 9 frames without tags, but needs one"):
         command("walk.gif", "walk.gif", "--out", "other")
+
+
+@pytest.mark.parametrize("words", ["hero.json other.png --tag fall", "hero.png poses.png --cell 12x14"])
+def test_each_file_is_opened_once(command: Command, words: str, opened: list[str]) -> None:
+    Image.fromarray(np.concatenate(hero(3, BLUE), axis=1)).save("poses.png")
+    opened.clear()
+    command(*words.split(), "--out", "new")
+    given = words.split()[:2]
+    read = [*given, "hero.png"] if "hero.json" in given else given
+    assert sorted(name for name in opened if name in {"hero.json", "hero.png", "other.png", "poses.png"}) == sorted(
+        read
+    )
+
+
+def test_a_comparison_that_is_too_large(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visual_dynamics.media.MAX_AREA", 10_000)
+    with pytest.raises(UserError, match="smaller --scale"):
+        command("hero.json", "other.png", "--tag", "fall", "--out", "new", "--scale", "16")
+    assert not Path("new").exists()
+
+
+def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods: list[str] = []
+    monkeypatch.setattr("visual_dynamics.cli.animate._knows_neighbours", lambda model: True)
+    real = sheets.animate_sheet
+    monkeypatch.setattr(sheets, "animate_sheet", lambda *given: methods.append(given[4]) or real(*given))
+    command("hero.json", "other.png", "--tag", "fall", "--loop", "--out", "new")
+    assert methods == ["chained"]
+
+
+def test_which_models_know_neighbours() -> None:
+    assert _knows_neighbours(load("sprites")) and not _knows_neighbours(load("sprites-poses"))
 
 
 def test_help_tells_what_becomes_of_half_transparent_pixels(
@@ -84,11 +129,17 @@ def test_help_tells_what_becomes_of_half_transparent_pixels(
         ("hero.json other.png --tag swim", "has no tag 'swim'"),
         ("hero.json other.png --pose 9", "0 to 8, not 9"),
         ("hero.json other.png", "it has 3 tags, 'walk/up', 'walk left', 'fall'"),
-        ("hero.json other.png --tag fall --loop", "--loop needs --guide or --method chained"),
+        (
+            "hero.json other.png --tag fall --loop",
+            "--loop needs --guide: without it, every frame",
+        ),
         ("hero.json other.png --tag fall --model shapes", "shapes was not trained on a black background"),
         ("hero.json other.png --tag fall --model shapes", "choose sprites, sprites-poses, or one"),
-        ("hero.json other.png --tag fall --method chained --guide sprites", "--guide is for --method direct"),
-        ("hero.json other.png --tag fall --guide none --loop", "--loop needs --guide or --method chained"),
+        ("hero.json other.png --tag fall --model sprites --guide sprites", "but sprites is one of neighbouring frames"),
+        (
+            "hero.json other.png --tag fall --guide none --loop",
+            "--loop needs --guide: without it, every frame",
+        ),
         ("hero.json other.png --tag fall --guide shapes", "shapes was not trained on a black background"),
         ("hero.json other.png --tag fall --guide sprites", "the guide makes frames of 64 pixels, but the model of 16"),
         ("hero.json wide.png --tag fall", "17 x 14 pixels, but the model takes 16 x 16 at most"),
@@ -137,12 +188,12 @@ def test_what_was_moved_is_told(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("visual_dynamics.sprites.animate.align", lambda predictor, clips: alignment)
-    command("hero.json", "other.png", "--tag", "fall", "--out", "new", "--clip", "gif")
+    monkeypatch.setattr("visual_dynamics.sprites.sheets.align", lambda predictor, clips: alignment)
+    command("hero.json", "other.png", "--tag", "fall", "--out", "new")
     assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", told)
     assert read_sheet("new/sheet.json").frames.shape == (2, 14, 12, 4)
     assert np.array_equal(read_sheet("new/sheet.json").frames[0], PICTURE.frames[0])
-    command("hero.json", "other.png", "--tag", "fall", "--out", "plain", "--clip", "gif", "--no-align")
+    command("hero.json", "other.png", "--tag", "fall", "--out", "plain", "--no-align")
     assert capsys.readouterr().err == ""
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from tests.studio.conftest import WAIT, opened, source, until
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
-from visual_dynamics.sprites.files import write_sheet
+from visual_dynamics.sprites.files import sheet_files
 from visual_dynamics.studio.samples import FIGURES, draw_figure
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def hero(tmp_path: Path) -> list[Path]:
     """The files of a sheet: a picture, and the JSON that Aseprite writes beside it."""
     frames = np.stack([draw_figure(FIGURES["figure-red"], step) for step in range(4)])
     sheet = Sheet(frames, np.array([80, 90, 100, 110]), (Tag("stand", 0, 1), Tag("walk", 2, 3)))
-    write_sheet(tmp_path / "hero.json", sheet)
+    for name, data in sheet_files("hero", sheet).items():
+        (tmp_path / name).write_bytes(data)
     return [tmp_path / "hero.png", tmp_path / "hero.json"]
 
 

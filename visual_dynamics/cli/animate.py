@@ -1,9 +1,9 @@
-"""The verb `animate` of the command line. Heavy modules are imported when it runs."""
+"""The verb `animate`. Heavy modules are imported when it runs."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from enum import StrEnum
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,39 +15,28 @@ from visual_dynamics.cli.options import (
     OutOption,
     OverwriteOption,
     ScaleOption,
+    busy,
     counted,
 )
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
+    from visual_dynamics.api import Model
+    from visual_dynamics.cli.output import ResultFolder
+    from visual_dynamics.images import Pixels
     from visual_dynamics.sprites.align import Alignment
+    from visual_dynamics.sprites.sheets import Animation
 
-
-class SpriteClip(StrEnum):
-    gif = "gif"
-    webp = "webp"
-    apng = "apng"
-
-
-class Way(StrEnum):
-    chained = "chained"
-    direct = "direct"
-
-
-CLIPS = list(SpriteClip)
 REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
-POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet if no tag was chosen."
-METHOD_HELP = "All frames directly from the target, or each chained to the one before it."
-GUIDE_HELP = (
-    "The model of what comes next, which shows direct the way, or none.  [default: sprites with --model sprites-poses]"
-)
-NO_GUIDE = "none"
-ALIGN_HELP = (
-    "Move, or enlarge by a whole factor, sprites that the model does not know as they stand; results move back."
-)
-LOOP_HELP = "The animation is a cycle, its first frame follows the last; for chained, or with a guide."
+POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet without --tag."
+GUIDE_HELP = "A model of neighbouring frames that helps a model of poses, or none.  [default: sprites]"
+ALIGN_HELP = "Move, or enlarge by a whole factor, sprites to where the model knows them; results move back."
+LOOP_HELP = "The animation is a cycle: its first frame follows the last."
+CLIPS = ("gif", "webp", "apng")  # written of each tag
+COLUMNS = 13  # frames side by side in the comparison, at most
+BEHIND = (150, 150, 150)  # sprites: both light and dark outlines show
 
 
 def animate(
@@ -58,13 +47,10 @@ def animate(
     rows: Annotated[bool, typer.Option("--rows/--no-rows", help="Each row of cells is a tag: 'row 0', ...")] = True,
     tag: Annotated[str | None, typer.Option(help=TAG_HELP)] = None,
     pose: Annotated[int | None, typer.Option(min=0, help=POSE_HELP)] = None,
-    method: Annotated[Way, typer.Option(help=METHOD_HELP)] = Way.direct,
     guide: Annotated[str | None, typer.Option(help=GUIDE_HELP, show_default=False)] = None,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
-    snap: Annotated[bool, typer.Option("--snap/--no-snap", help="Keep to the colours of the target.")] = True,
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
     out: OutOption = Path("out/animate"),
-    clip: Annotated[list[SpriteClip], typer.Option("--clip", help="Kind of clip to write; may be repeated.")] = CLIPS,
     scale: ScaleOption = 3,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
@@ -72,60 +58,122 @@ def animate(
     """Animate a sprite: carry the motions of a character over to another one.
 
     Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
+    Colours are the target's own.
     """
-    from rich.console import Console
-
     from visual_dynamics.api import load
     from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.data.sheets import read_cell, read_sheet
     from visual_dynamics.media import check_area
-    from visual_dynamics.sprites.animate import (
-        GUIDES,
-        Options,
-        animate_files,
-        check_model,
-        check_size,
-        find_clips,
-        is_picture,
-        read_target,
-        write_animation,
-    )
+    from visual_dynamics.sprites.sheets import GUIDES, animate_sheet, check_size, find_matches, read_target
 
-    guide = guide or (GUIDES.get(model) if method is Way.direct else None)
-    guide = None if guide == NO_GUIDE else guide
-    if guide and method is Way.chained:
-        raise UserError("--guide is for --method direct: chained frames follow each other without one")
-    if loop and method is Way.direct and not guide:
-        raise UserError("--loop needs --guide or --method chained: direct alone makes every frame from the target")
-    console = Console(stderr=True)
-    with (
-        ResultFolder(out, overwrite) as folder,
-        console.status("animating ...") if console.is_terminal else nullcontext(),
-    ):
+    with ResultFolder(out, overwrite) as folder, busy("animating"):
         size = read_cell(cell) if cell else None
         for path in (reference, target):
             if not path.exists():
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        options = Options(tag, pose, method.value, loop, snap, align=align)
-        predictor = load(model, device).predictor
-        check_model(predictor, model)
-        leading = load(guide, device).predictor if guide else None
-        if guide and leading:
-            check_model(leading, guide)
-        check_size(moving, still, predictor.size, whole=size is None and is_picture(target))
-        count = sum(part.last - part.first + 1 for part in find_clips(moving, still, options))  # errors come first
+        poses = load(model, device)
+        leading: Model | None = None
+        _check_model(poses, model)
+        chained = _knows_neighbours(poses)
+        if (guide := guide or GUIDES.get(model)) not in (None, "none"):
+            if chained:
+                raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
+            leading = load(guide, device)
+            _check_model(leading, guide)
+        if loop and not (chained or leading):
+            raise UserError("--loop needs --guide: without it, every frame is made from the target alone")
+        whole = size is None and not target.is_dir() and target.suffix.lower() != ".json"
+        check_size(moving, still, poses.predictor.size, whole)
+        matches = find_matches(moving, still, tag, pose)
+        count = sum(match.last - match.first + 1 for match in matches)
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
-        animation = animate_files(predictor, moving, still, options, leading)
-        write_animation(folder, animation, [kind.value for kind in clip], scale)
-    for words in _told(animation.alignment) if animation.alignment else ():
-        typer.echo(words, err=True)
+        helper = leading.predictor if leading else None
+        animation = animate_sheet(
+            poses.predictor, moving, still, matches, "chained" if chained else "direct", loop, align, helper
+        )
+        write_animation(folder, animation, scale)
+    for line in _report(animation.alignment) if animation.alignment else ():
+        typer.echo(line, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
 
 
-def _told(alignment: Alignment) -> list[str]:
-    """A line on what was moved, one of warning, both or neither."""
+def _check_model(model: Model, name: str) -> None:
+    """Raise UserError for a model that was not trained on a black background, on which sprites are animated."""
+    from visual_dynamics.sprites.sheets import GUIDES
+
+    if model.weights.network.config.background > 0:
+        fit = ", ".join(sorted({*GUIDES, *GUIDES.values()}))
+        hint = f"choose {fit}, or one that was trained with --preset sprites"
+        raise UserError(f"{name} was not trained on a black background, on which sprites are animated: {hint}")
+
+
+def _knows_neighbours(model: Model) -> bool:
+    """Whether a model was trained on neighbouring frames: then each frame is made from the one before it."""
+    return model.weights.training.get("config", {}).get("between") in ("neighbours", "mostly")
+
+
+def write_animation(folder: ResultFolder, animation: Animation, scale: int) -> None:
+    """sheet.png and sheet.json, clips of each tag, and comparison.png, in which pixels are enlarged."""
+    from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
+
+    sheet = animation.sheet
+    for name, data in sheet_files("sheet", sheet).items():
+        folder.write(name, data)
+    names = file_names([tag.name for tag in sheet.tags] or [""])
+    for name, tag in zip(names, sheet.tags or (None,), strict=True):
+        for kind in CLIPS:
+            folder.write(f"{name}.{kind}", encode_sprite_clip(sheet, f".{kind}", tag))
+    folder.write_picture("comparison.png", draw_comparison(animation, scale))
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Names of tags, which may hold any character, as different names of files without a suffix."""
+    found: list[str] = []
+    for name in names:
+        plain = stem = re.sub(r"[^\w-]+", "-", name)[:80].strip("-") or "animation"
+        number = 2
+        while stem.lower() in map(str.lower, found):
+            stem = f"{plain}-{number}"
+            number += 1
+        found.append(stem)
+    return found
+
+
+def draw_comparison(animation: Animation, scale: int) -> Pixels:
+    """(H, W, 3): for each clip a row of the reference above a row of the result, whose given frames are labelled."""
+    import numpy as np
+
+    from visual_dynamics.cli.output import GREY
+    from visual_dynamics.media import picture_grid
+
+    result = animation.sheet
+    starts = {tag.first: tag.name for tag in reversed(result.tags)}
+    starts.setdefault(0, "")
+    rows: list[list[int]] = []
+    for frame in range(len(result.frames)):
+        if frame in starts or len(rows[-1]) == COLUMNS:
+            rows.append([])
+        rows[-1].append(frame)
+    columns = max(map(len, rows))
+    blank = np.full((1, 1, 3), GREY, np.uint8)
+    pictures: list[Pixels] = []
+    labels: list[str] = []
+    for row in rows:
+        names = [f"{starts.get(frame, '')} {frame}".strip().encode("ascii", "replace").decode() for frame in row]
+        results = ["given" if frame in animation.given else f"result {frame}" for frame in row]
+        for sheet, words in ((animation.reference, names), (result, results)):
+            frames = sheet.frames[row]
+            alpha = frames[..., 3:].astype(np.float32) / 255
+            shown = np.rint(frames[..., :3] * alpha + np.array(BEHIND) * (1 - alpha)).astype(np.uint8)
+            pictures += [*shown, *[blank] * (columns - len(row))]
+            labels += [*words, *[""] * (columns - len(row))]
+    return picture_grid(pictures, columns, scale, background=GREY, labels=labels)
+
+
+def _report(alignment: Alignment) -> list[str]:
+    """Up to two lines: what was moved, and a warning."""
     lines = []
     if not alignment.as_given:
         first, second = (_in_words(shift) for shift in (alignment.reference_shift, alignment.target_shift))
@@ -140,5 +188,5 @@ def _told(alignment: Alignment) -> list[str]:
 
 
 def _in_words(shift: tuple[int, int]) -> str:
-    ways = zip(shift, (("up", "down"), ("left", "right")), strict=True)
-    return " and ".join(f"{abs(way)} px {names[way > 0]}" for way, names in ways if way) or "0 px"
+    names = (("up", "down"), ("left", "right"))
+    return " and ".join(f"{abs(by)} px {name[by > 0]}" for by, name in zip(shift, names, strict=True) if by) or "0 px"

@@ -52,7 +52,7 @@ def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_a
         return read_aseprite(path)
     if cell is not None:
         return read_grid(path, cell, rows_are_animations)
-    frames, durations = _read_frames(path)
+    frames, durations = read_frames(path)
     if len(frames) == 1:
         raise UserError(f"cannot cut {path} into frames: give the size of its cells, 64x64 say, or a JSON that does")
     return Sheet(frames, durations)
@@ -74,15 +74,19 @@ def read_grid(path: str | Path, cell: tuple[int, int], rows_are_animations: bool
 
     An animated picture of the size of a cell is no grid, but one animation.
     """
-    path = Path(path)
-    width, height = cell
-    pictures, durations = _read_frames(path)
-    if len(pictures) == 1:
-        return cut_grid(pictures[0], cell, rows_are_animations, str(path))
-    if pictures.shape[1:3] != (height, width):
-        frames_told = f"{len(pictures)} frames of {_size(pictures[0])}"
-        raise UserError(f"cannot cut {path} into cells: it is an animation, {frames_told}, which needs no cells")
-    return Sheet(pictures, durations)
+    return cut_frames(*read_frames(Path(path)), cell, rows_are_animations, str(path))
+
+
+def cut_frames(
+    frames: Pixels, durations: npt.NDArray[np.int64], cell: tuple[int, int], rows_are_animations: bool, name: str
+) -> Sheet:
+    """`read_grid` for a file that was read with `read_frames`; `name` stands in error messages."""
+    if len(frames) == 1:
+        return cut_grid(frames[0], cell, rows_are_animations, name)
+    if frames.shape[1:3] != cell[::-1]:
+        found = f"{len(frames)} frames of {_size(frames[0])}"
+        raise UserError(f"cannot cut {name} into cells: it is an animation, {found}, which needs no cells")
+    return Sheet(frames, durations)
 
 
 def cut_grid(picture: Pixels, cell: tuple[int, int], rows_are_animations: bool = False, name: str = "sheet") -> Sheet:
@@ -161,13 +165,13 @@ def is_animation(path: Path) -> bool:
 
 def _read_rgba(path: Path) -> Pixels:
     """(H, W, 4)"""
-    frames, _ = _read_frames(path)
+    frames, _ = read_frames(path)
     if len(frames) > 1:
         raise UserError(f"cannot read {path} as one picture: it is an animation of {len(frames)} frames")
     return frames[0]
 
 
-def _read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
+def read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
     """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated."""
     with open_image(path) as image:
         return _frames_of(image)

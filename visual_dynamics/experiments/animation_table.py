@@ -184,7 +184,7 @@ def make(
         return np.repeat(target[:1], len(reference), axis=0)
     if row == "direct":
         return animate(predictor, reference, target[0])
-    return animate(predictor, reference, target[0], guide=guide, stances=stances)
+    return animate(predictor, reference, target[0], guide=guide, starts=stances)
 
 
 def score(made: Pixels, truth: Pixels) -> Score:

@@ -1,10 +1,11 @@
-"""A whole animation from one frame: the motions of a reference character, carried over to another one.
+"""One animation from one frame: the motions of a reference character, carried over to another one.
 
-Frames are sprites: uint8 RGBA, colours not multiplied by alpha, a pixel there from half alpha on. The network sees
-them over black, unscaled, in squares of its own size; what it predicts is cut out again (see `palette`).
+Frames are sprites: uint8 RGBA, colours not multiplied by alpha; a pixel is there from half alpha on. The network sees
+them over black, unscaled, in squares of its own size. What it predicts is cut out again (see `sampling.palette`), in
+the target's colours: predictions of other colours would drift from step to step.
 
-Letters in shape comments: T frames of the reference, H, W their height and width; h, w those of the target; P
-colours, n frames at a time, S the side of the network's frames; sizes in pixels.
+T frames of the reference, H, W their height and width; h, w those of the target; P colours; n frames; S the side of the
+network's frames.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels, crop_from_square
 from visual_dynamics.sampling.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sprites.guide import find_way
-from visual_dynamics.sprites.stances import find_stance
+from visual_dynamics.sprites.guide import find_start, find_way
 
 Method = Literal["chained", "direct"]
 
@@ -35,23 +35,19 @@ def animate(
     pose: int = 0,
     method: Method = "direct",
     loop: bool = False,
-    snap: bool = True,
-    snap_steps: bool = True,
     palette: Pixels | None = None,
     guide: Predictor | None = None,
-    stances: Pixels | None = None,
+    starts: Pixels | None = None,
 ) -> Pixels:
-    """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moves alike: (T, h, w, 4).
+    """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moved like it: (T, h, w, 4).
 
-    Frame `pose` is the target itself; see `animation_plan` for the others. What the reference repeats is repeated, so
-    that held poses stand still and cycles close. Alpha is 0 or 255, and transparent pixels are black.
+    Frame `pose` is the target itself; `animation_plan` says what the others are made from. Frames that look the same in
+    the reference are made once: held poses stand still, cycles close. Alpha is 0 or 255.
 
-    snap: colours become the nearest ones of the palette (P, 3), which is the target's own unless given.
-    snap_steps: "chained" goes on from snapped frames, which stops drift, whether or not the results are snapped.
-    guide: a model of what comes next, for "direct": frames after the pose, with `loop` all of them, are drafted by it
-    one after the other (see `guidance`), and then made by the motion from the target to the draft.
-    stances: with a guide, further frames (n, H, W, 4) of the reference, outside the clip. Motions are measured from one
-    of them where the target stands so, and not as the reference does in frame `pose` (see `stances`).
+    palette: (P, 3), colours of the result; else the target's own.
+    guide: a model of what comes next, for "direct" (see `guide`). Frames after the pose, with `loop` all of them, are
+    drafted by it one after the other, and then made by the motion from the target to the draft.
+    starts: with a guide, more frames (n, H, W, 4) of the reference, outside the clip, as start poses to try.
     """
     plan = animation_plan(len(reference), pose, method, loop)
     if guide and (method != "direct" or guide is predictor):
@@ -62,34 +58,34 @@ def animate(
     check_sprites(target[None], "the target")
     size = predictor.size
     reference_box, box = standing_boxes(reference.shape[1:3], target.shape[:2], size)
-    palette = palette_of(target[None]) if palette is None else palette
     clip, others = (
         [_as_frame(frame) for frame in _in_squares(over_black(frames), reference_box, size)]
-        for frames in (reference, reference[:0] if stances is None else stances)
+        for frames in (reference, reference[:0] if starts is None else starts)
     )
     sprites = np.empty((len(clip), size, size, 4), np.uint8)
     sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
-    start, colored = _as_frame(sprites[pose]), partial(_snapped, target=target, palette=palette)
+    as_sprite = partial(_as_sprite, target=target, palette=palette_of(target[None]) if palette is None else palette)
+    first = _as_frame(sprites[pose])
     twins = _twins(clip, [pose, *chain.from_iterable(plan.values())])
 
-    stance = clip[pose]
-    if guide and others:
-        stance = find_stance(predictor, guide, clip, pose, others, start, colored)
-    predicted, seen = _planned(predictor, clip, stance, start, plan, twins, colored if snap_steps else Tensor.cpu)
-    if guide and predicted:
+    def snapped(predicted: Tensor) -> Tensor:
+        return _as_frame(as_sprite(predicted))
+
+    start = find_start(predictor, guide, clip, pose, others, first, snapped) if guide and others else clip[pose]
+    made, seen = _planned(predictor, clip, start, first, plan, twins, snapped)
+    if guide and made:
         order = [(pose + step) % len(clip) for step in range(len(clip) if loop else len(clip) - pose)]
-        predicted = _guided(predictor, guide, clip, seen, order, twins, colored)
-    if predicted:
-        snapped, plain = _as_sprites(torch.stack(list(predicted.values())), target, palette)
-        sprites[list(predicted)] = snapped if snap else plain
+        made = _guided(predictor, guide, clip, seen, order, twins, snapped)
+    for frame, predicted in made.items():
+        sprites[frame] = as_sprite(predicted)
     for frame, twin in enumerate(twins):
-        if frame not in predicted:
+        if frame not in made:
             sprites[frame] = sprites[twin]
     return crop_from_square(sprites, box)
 
 
 def _twins(clip: Sequence[Tensor], order: Sequence[int]) -> list[int]:
-    """Of each frame the first one, in the order in which they are made, that looks the same."""
+    """For each frame the first one that looks the same, in the order in which they are made."""
     firsts: dict[bytes, int] = {}
     looks = [frame.numpy().tobytes() for frame in clip]
     for frame in order:
@@ -100,27 +96,27 @@ def _twins(clip: Sequence[Tensor], order: Sequence[int]) -> list[int]:
 def _planned(
     predictor: Predictor,
     clip: Sequence[Tensor],
-    stance: Tensor,
+    start: Tensor,
     target: Tensor,
     plan: dict[int, list[int]],
     twins: Sequence[int],
-    as_step: Callable[[Tensor], Tensor],
+    snapped: Callable[[Tensor], Tensor],
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-    """Frames (3, S, S) by number: as predicted, twins left out; and all of them as the plan goes on from.
+    """Frames (3, S, S) by number: as predicted, without twins; and all of them snapped.
 
-    stance: where motions from the target are measured from. as_step: from the first to the second.
+    start: the frame from which motions that begin at the target are measured.
     """
     pose = next(iter(plan), 0)
-    seen, predicted = {pose: target}, dict[int, Tensor]()
+    made, seen = dict[int, Tensor](), {pose: target}
     for source, results in plan.items():
-        new = [frame for frame in results if twins[frame] == frame]
-        if new:
-            before = stance if source == pose else clip[source]
-            made = _carry_over(predictor, before, [clip[frame] for frame in new], seen[source])
-            predicted |= zip(new, made, strict=True)
-            seen |= zip(new, map(as_step, made), strict=True)
+        if new := [frame for frame in results if twins[frame] == frame]:
+            before = start if source == pose else clip[source]
+            codes = torch.stack([predictor.encode(before, clip[frame]).mean for frame in new])
+            predicted = predictor.decode(predictor.encode_image(seen[source]), codes)
+            made |= zip(new, predicted, strict=True)
+            seen |= zip(new, map(snapped, predicted), strict=True)
         seen |= {frame: seen[twins[frame]] for frame in results}
-    return predicted, seen
+    return made, seen
 
 
 def _guided(
@@ -132,9 +128,9 @@ def _guided(
     twins: Sequence[int],
     snapped: Callable[[Tensor], Tensor],
 ) -> dict[int, Tensor]:
-    """All frames but those that look like the first in `order`, as predicted from it by the motion to a draft.
+    """All frames but the twins of the first in `order`, predicted from it by the motion to a draft.
 
-    The guide drafts frames in that order; drafts of others are those that were made directly.
+    The guide drafts the frames in that order; drafts of the others are those that were made directly.
     """
     pose = order[0]
     target = direct[pose]
@@ -166,25 +162,24 @@ def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool 
         raise UserError(f"the pose is one of {count} frames, 0 to {count - 1}, not {pose}")
     if method == "direct":
         return {pose: [frame for frame in range(count) if frame != pose]}
-    if method != "chained":
-        raise UserError(f"no method {method!r}; there are chained, direct")
     ahead, behind = (count // 2, (count - 1) // 2) if loop else (count - 1 - pose, pose)
     plan: dict[int, list[int]] = {}
-    for way, steps in ((1, ahead), (-1, behind)):
+    for direction, steps in ((1, ahead), (-1, behind)):
         for step in range(steps):
-            plan.setdefault((pose + way * step) % count, []).append((pose + way * (step + 1)) % count)
+            result = (pose + direction * (step + 1)) % count
+            plan.setdefault((pose + direction * step) % count, []).append(result)
     return plan
 
 
 def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Box, Box]:
-    """Where frames (H, W) and (h, w) lie in the network's squares: in the middle, on the same ground line.
+    """Places of frames (H, W) and (h, w) in the network's squares: in the middle, on the same ground line, unscaled.
 
-    Nothing is scaled. The taller one is in the middle of the height as well, as in training.
+    The taller one is in the middle of the height as well, as in training.
     """
     for (height, width), what in ((reference, "the reference"), (target, "the target")):
         if max(height, width) > size:
-            told = f"{width} x {height} pixels, but the model takes {size} x {size} at most"
-            raise UserError(f"the frames of {what} are {told}; sprites are not scaled")
+            sizes = f"{width} x {height} pixels, but the model takes {size} x {size} at most"
+            raise UserError(f"the frames of {what} are {sizes}; sprites are not scaled")
     taller = max(reference[0], target[0])
     ground = (size - taller) // 2 + taller
     first, second = (Box(ground - height, (size - width) // 2, height, width) for height, width in (reference, target))
@@ -192,7 +187,7 @@ def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: in
 
 
 def check_sprites(frames: Pixels, what: str, first: int = 0) -> None:
-    """Refuse frames (T, H, W, 4) of which one is empty or has a background; `first` is the number of the first one."""
+    """Raise UserError if one of the frames (T, H, W, 4), the first of which has number `first`, is no sprite."""
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 4 or 0 in frames.shape:
         raise ValueError(f"sprites are uint8 (T, H, W, 4), not {frames.dtype} {frames.shape}")
     for number, frame in enumerate(frames, first):
@@ -206,7 +201,7 @@ def check_sprites(frames: Pixels, what: str, first: int = 0) -> None:
 
 
 def with_hard_edges(frames: Pixels) -> Pixels:
-    """(n, h, w, 4) -> the same with pixels that are either there or not."""
+    """(n, h, w, 4) -> the same with alpha 0 or 255; transparent pixels are black."""
     alpha = np.where(frames[..., 3:] >= OPAQUE, np.uint8(255), np.uint8(0))
     return np.concatenate([over_black(frames), alpha], axis=-1)
 
@@ -222,22 +217,8 @@ def _as_frame(picture: Pixels) -> Tensor:
     return torch.from_numpy(picture[..., :3].copy()).permute(2, 0, 1).float() / 255
 
 
-def _carry_over(predictor: Predictor, before: Tensor, after: list[Tensor], frame: Tensor) -> Tensor:
-    """The motions from one frame (3, S, S) to each of n others, seen on a further one: (n, 3, S, S)."""
-    codes = [predictor.encode(before, each).mean for each in after]
-    return predictor.decode(predictor.encode_image(frame), torch.stack(codes))
-
-
-def _snapped(predicted: Tensor, target: Pixels, palette: Pixels) -> Tensor:
-    """(3, S, S), as the network sees the sprite that it becomes."""
-    return _as_frame(_as_sprites(predicted[None], target, palette)[0][0])
-
-
-def _as_sprites(predicted: Tensor, target: Pixels, palette: Pixels) -> tuple[Pixels, Pixels]:
-    """(n, 3, S, S) -> (n, S, S, 4) in the colours of the palette, and the same in those that were predicted."""
-    colors = predicted.permute(0, 2, 3, 1).cpu().numpy()
+def _as_sprite(predicted: Tensor, target: Pixels, palette: Pixels) -> Pixels:
+    """(3, S, S) -> (S, S, 4) in the colours of the palette."""
+    colors = predicted.permute(1, 2, 0)[None].cpu().numpy()
     opaque = opaque_pixels(colors, target[None])[..., None]
-    alpha = np.where(opaque, np.uint8(255), np.uint8(0))
-    both = snap_to_palette(colors, palette), np.rint(colors * 255).astype(np.uint8)
-    snapped, plain = (np.concatenate([np.where(opaque, rgb, np.uint8(0)), alpha], axis=-1) for rgb in both)
-    return snapped, plain
+    return np.where(opaque, np.insert(snap_to_palette(colors, palette), 3, 255, axis=-1), np.uint8(0))[0]

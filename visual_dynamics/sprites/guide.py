@@ -1,31 +1,107 @@
-"""The way of a sprite through an animation, shown by a model of what comes next.
+"""A second model, of what comes next, helps a model of poses: it finds the start pose, and the way through a clip.
 
-A model of poses makes every frame of a clip at once, from the target alone. Where the two characters strike a pose
-differently, as male and female ones do here and there, it takes the code for another pose: single frames are wrong. A
-guide that only knows what comes next is not deceived; but it may take a wrong turn where animations part, and does not
-find back: all frames from there on are wrong. So the guide goes from frame to frame, and the model of poses is followed
-in three cases. Where it disagrees and cannot make what the guide has drafted: if the guide stands still though the
-reference moves on, or if it comes to the next frame from the frame of the model of poses only, not from its own. In the
-frame before that, if they disagreed there already and the guide finds on from the frame of the model of poses: there it
-had taken a wrong turn, to what may well be a pose. And where they have disagreed for several frames, from the first of
-them on.
+A model of poses makes every frame of a clip directly from the target. It has two weaknesses, as two characters may
+strike a pose differently. `find_start`: they may begin a clip differently, and then all frames go wrong. `find_way`:
+single frames are taken for other poses.
 
-Frames are floats (3, S, S) in [0, 1]. All thresholds are shares of one length: the mean squared distance between the
-poses and the target that stands still.
+Frames are floats (3, S, S) in [0, 1]; distances are squared differences, summed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 
+import torch
 from torch import Tensor
 
+from visual_dynamics.sampling.predictor import Predictor
+
+# of find_start
+PROBES = 3  # steps of the clip that are compared
+TRIED = 4  # start poses, at most: those whose silhouettes are most like the target's
+ALIKE = 3.0  # distance up to which two start poses are one: that of a pixel from black to white
+FOLLOWS = 0.1  # share of the poses' distance from the target by which they may miss, and no other start pose is tried
+CLEARLY = 0.5  # another start pose must miss by less than this share
+
+# of find_way; shares of the mean distance between the poses and the target
 NEAR = 0.3  # guide and model of poses agree up to this distance
 DOUBT = 0.1  # between a draft and what the model of poses makes of it: it may be no pose of this target
 STILL = 0.25  # share of the reference's step: a guide that goes less far stands still
 ASTRAY = 0.2  # by which the guide misses the next frame of the model of poses by more from its own than from its frame
 TRUST = 2.0  # sum of the distances of frames in a row that do not agree, until the guide is taken to be astray
+
+
+def find_start(
+    predictor: Predictor,
+    guide: Predictor,
+    clip: Sequence[Tensor],
+    pose: int,
+    others: Sequence[Tensor],
+    target: Tensor,
+    snapped: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """The start pose, the frame to measure motions from: frame `pose` of the clip, or one of the others.
+
+    It should show the reference as the target stands. If the clip begins otherwise (one is ready to shoot, another just
+    stands there), another clip may begin that way, and a model of poses knows motions between any two frames. Frames
+    made from the right start pose follow each other, for the guide, as the reference's do.
+
+    snapped: a predicted frame -> the same as a sprite in the target's colours.
+    """
+    steps = _probes(clip, pose)
+    others = [start for start in likely([clip[pose], *others], target) if start is not clip[pose]][:TRIED]
+    if not steps or not others:
+        return clip[pose]
+    codes = [guide.encode(clip[before], clip[after]).mean for before, after in steps]
+    frames = sorted({frame for step in steps for frame in step})
+    image = predictor.encode_image(target)
+
+    def made_from(start: Tensor) -> dict[int, Tensor]:
+        motions = torch.stack([predictor.encode(start, clip[frame]).mean for frame in frames])
+        return dict(zip(frames, map(snapped, predictor.decode(image, motions).cpu()), strict=True))
+
+    def miss(made: dict[int, Tensor]) -> float:
+        distances = []
+        for (before, after), code in zip(steps, codes, strict=True):
+            following = guide.decode(guide.encode_image(made[before]), code[None])[0].cpu()
+            distances.append(distance(snapped(following), made[after]))
+        return fmean(distances)
+
+    own = made_from(clip[pose])
+    least = miss(own)
+    if least <= FOLLOWS * fmean(distance(frame, target) for frame in own.values()):
+        return clip[pose]
+    misses = [miss(made_from(each)) for each in others]
+    best = min(range(len(others)), key=misses.__getitem__)
+    return others[best] if misses[best] < CLEARLY * least else clip[pose]
+
+
+def likely(starts: Sequence[Tensor], target: Tensor) -> list[Tensor]:
+    """Start poses that differ, in the order of how much their silhouettes overlap with the target's."""
+    different: list[Tensor] = []
+    for start in starts:
+        if all(distance(start, other) > ALIKE for other in different):
+            different.append(start)
+    return sorted(different, key=lambda start: -_overlap(start, target))
+
+
+def _probes(clip: Sequence[Tensor], pose: int) -> list[tuple[int, int]]:
+    """Steps between frames that are to be made and differ, spread over the clip."""
+    moves = [
+        step
+        for step in pairwise(range(len(clip)))
+        if not any(torch.equal(clip[one], clip[other]) for one, other in (step, *((pose, frame) for frame in step)))
+    ]
+    places = {round(place) for place in torch.linspace(0, len(moves) - 1, PROBES).tolist()} if moves else ()
+    return [moves[place] for place in sorted(places)]
+
+
+def _overlap(one: Tensor, other: Tensor) -> float:
+    """Intersection over union of what is not black."""
+    first, second = (frame.amax(0) > 0 for frame in (one, other))
+    return float((first & second).sum() / (first | second).sum().clamp(min=1))
 
 
 def find_way(
@@ -83,5 +159,4 @@ def find_way(
 
 
 def distance(one: Tensor, other: Tensor) -> float:
-    """Squared differences, summed."""
     return float((one - other).square().sum())

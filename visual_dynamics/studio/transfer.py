@@ -13,8 +13,8 @@ from visual_dynamics.data.aseprite import parse_layout
 from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
-from visual_dynamics.sprites.animate import GUIDES, Animation, Options, animate_files, check_size, find_clips
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
+from visual_dynamics.sprites.sheets import GUIDES, Animation, animate_sheet, check_size, find_matches
 from visual_dynamics.studio.schema import Body, Here, ImageId, ModelName, Studio, Url, body
 from visual_dynamics.studio.state import StoredPicture, as_url
 from visual_dynamics.web import RequestError
@@ -126,9 +126,8 @@ def _animate(studio: Studio, body: AnimateBody, reference: StoredPicture, target
     tag = body.tag if body.row is None else f"row {body.row}"
     if tag is None and len(moving.tags) == 1:
         tag = moving.tags[0].name
-    options = Options(tag=tag, pose=body.pose, loop=body.loop and body.guided)
-    clips = find_clips(moving, standing, options)
-    count = sum(clip.last - clip.first + 1 for clip in clips)
+    matches = find_matches(moving, standing, tag, body.pose)
+    count = sum(match.last - match.first + 1 for match in matches)
     if count > MAX_FRAMES:
         part = "row" if body.layout is None else "tag"
         raise UserError(f"{count} frames are too many for one animation: choose a {part} with at most {MAX_FRAMES}")
@@ -136,7 +135,8 @@ def _animate(studio: Studio, body: AnimateBody, reference: StoredPicture, target
     check_size(moving, standing, predictor.size, whole=False)
     guide = GUIDES.get(body.model) if body.guided else None
     leading = studio.models.model(guide).predictor if guide else None
-    return _shown(animate_files(predictor, moving, standing, options, leading))
+    loop = body.loop and body.guided
+    return _shown(animate_sheet(predictor, moving, standing, matches, loop=loop, guide=leading))
 
 
 def _sheet(body: AnimateBody, picture: Pixels) -> Sheet:
