@@ -48,7 +48,7 @@ def test_a_path_through_futures_by_keyboard(page: Page) -> None:
     until(page, "document.querySelector('#path').hidden")
     assert page.evaluate(f"{FOCUSED}('#file')")
     said(page, "8 futures of the picture")
-    page.locator("#wall button:has-text('By hand')").first.focus()
+    page.locator("#wall button:has-text('Edit')").first.focus()
     page.keyboard.press("Enter")
     assert page.evaluate(f"{FOCUSED}('#tab-motion')")
     said(page, "sliders")
@@ -79,7 +79,7 @@ def test_transfer_by_keyboard_and_its_names(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     tab_to(page, "#transfer-run")
     page.keyboard.press("Enter")
-    said(page, "The motion was carried over")
+    said(page, "The motion was applied")
     for name in ("Before: choose a file", "After: choose a file", "Sheet: choose a file"):
         assert page.get_by_label(name, exact=True).count() == 1
     tabs = page.get_by_role("tablist")

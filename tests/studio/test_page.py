@@ -124,13 +124,13 @@ def test_an_animation_from_a_sheet_of_aseprite(page: Page, hero: list[Path]) -> 
     assert page.is_visible("#cells") and page.is_hidden("#tags")
 
 
-def test_the_place_in_line_is_told_and_can_be_given_up(app: FastAPI, page: Page) -> None:
+def test_the_position_in_the_queue_is_shown_and_a_request_can_be_cancelled(app: FastAPI, page: Page) -> None:
     gate = threading.Event()
     for name in ("one", "another"):
         app.state.studio.queue.add(name, "", gate.wait)
     try:
         page.click("#other-seed")
-        until(page, "document.querySelector('#status').textContent === 'In line: 2 before you …'")
+        until(page, "document.querySelector('#status').textContent === 'In the queue: 2 before you …'")
         page.click("#cancel")
         until(page, "document.querySelector('#status').textContent === 'Cancelled'")
         until(page, "async () => (await (await fetch('/api/queue')).json()).length === 2")  # the studio knows it
@@ -183,7 +183,7 @@ def test_every_file_can_be_read_back(page: Page, tmp_path: Path) -> None:
     for form in ("gif", "webp", "apng", "mp4", "sheet", "zip"):
         page.select_option("#form", form)
         with page.expect_download() as download:
-            page.click("#download-all" if form != "gif" else "#wall figure:first-child button:has-text('File')")
+            page.click("#download-all" if form != "gif" else "#wall figure:first-child button:has-text('Save')")
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         if form == "zip":
