@@ -86,7 +86,7 @@ function tile(input, future) {
   return figure(pick, make("span", { className: "caption" }, make("span", {}, String(future.number + 1)), actions));
 }
 
-/** A future in turn with its input; at full size one pixel is one pixel. */
+/** A future in turn with its input; a large picture at its own size. */
 function enlarge(input, url, name) {
   const dialog = find("#large");
   dialog.className = find("#wall").classList.contains("smooth") ? "smooth" : "";

@@ -1,6 +1,6 @@
-// The page of a study. Served, it gets trials from its server and sends answers to it; as a file of its own (with all
-// data in #offline) it keeps them. An answer lies in localStorage from the moment it is given until the server has said
-// that it is on the disk, so that neither a reload nor a crash of the server loses one.
+// The page of a study. Served, it gets trials from its server and sends answers to it. As a file of its own, with all
+// data in #offline, it keeps the answers. An answer stays in localStorage until the server has confirmed that it is on
+// the disk: neither a reload nor a crash of the server loses one.
 "use strict";
 
 const FRAME_TIME = 500; // milliseconds a frame
@@ -10,9 +10,9 @@ const KEYS = {ArrowLeft: "left", ArrowRight: "right", y: "yes", n: "no"};
 const find = id => document.getElementById(id);
 const sleep = time => new Promise(done => setTimeout(done, time));
 
-// ---- What the browser remembers: a key of its own for every answer, so that two tabs do not overwrite each other's.
+// ---- What the browser remembers. Every answer has its own key: two tabs do not overwrite each other's answers.
 
-const memory = new Map(); // where a browser allows no storage
+const memory = new Map(); // for browsers without storage
 let prefix = "";
 
 function remember(name, value) {
@@ -46,47 +46,47 @@ function rememberAnswer({trial, answer, milliseconds}) {
 
 // ---- A study on a server.
 
-class Refusal extends Error {
-  constructor(status, words) { super(words); this.status = status; }
+class RequestError extends Error {
+  constructor(status, message) { super(message); this.status = status; }
 }
 
-async function ask(address, body) {
+async function send(address, body) {
   const options = body === undefined ? {} :
     {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
   const response = await fetch(address, {cache: "no-store", ...options});
-  const told = await response.json();
-  if (!response.ok) throw new Refusal(response.status, told.error);
-  return told;
+  const content = await response.json();
+  if (!response.ok) throw new RequestError(response.status, content.error);
+  return content;
 }
 
-const mayPass = error => !(error instanceof Refusal) || error.status >= 500 || error.status === 429;
+const isTemporary = error => !(error instanceof RequestError) || error.status >= 500 || error.status === 429;
 
-// Again and again until the server answers; a refusal is final.
-async function insist(action) {
+// Try again until the server responds; an error of the request itself is final.
+async function retry(action) {
   for (let pause = RETRY; ; pause = Math.min(2 * pause, LONGEST_RETRY)) {
     try {
       const result = await action();
-      tell("");
+      say("");
       return result;
     } catch (error) {
-      if (!mayPass(error)) throw error;
-      tell("No connection to the study at the moment. Your answers are kept here; it goes on by itself.");
+      if (!isTemporary(error)) throw error;
+      say("No connection to the study at the moment. Your answers are kept here; the page tries again by itself.");
       await sleep(pause);
     }
   }
 }
 
 const served = {
-  about: () => insist(() => ask("api/study")),
+  about: () => retry(() => send("api/study")),
   known: () => recall("rater") !== null,
-  join: async () => remember("rater", (await insist(() => ask("api/raters", {}))).rater),
+  join: async () => remember("rater", (await retry(() => send("api/raters", {}))).rater),
   picture: clip => `clips/${clip}.png`,
   sending: false,
 
   async trials() {
     const own = `api/raters/${recall("rater")}`;
-    const {trials: total} = await insist(() => ask(own));
-    const waiting = await insist(() => ask(`${own}/trials?count=${total}`));
+    const {trials: total} = await retry(() => send(own));
+    const waiting = await retry(() => send(`${own}/trials?count=${total}`));
     const given = new Set(rememberedAnswers().map(one => one.trial));
     return {total, waiting: waiting.filter(one => !given.has(one.trial))};
   },
@@ -96,11 +96,11 @@ const served = {
     this.sending = true;
     try {
       for (let next; (next = rememberedAnswers()[0]) !== undefined;) {
-        await insist(() => ask(`api/raters/${recall("rater")}/answers`, next));
+        await retry(() => send(`api/raters/${recall("rater")}/answers`, next));
         forget(`answer/${next.trial}`);
       }
     } catch (error) {
-      tell(`The study refused an answer: ${error.message}.`);
+      say(`The study cannot take an answer: ${error.message}.`);
     }
     this.sending = false;
   },
@@ -158,13 +158,13 @@ function filed(data) {
       link.download = `answers_${recall("rater").slice(0, 8)}.json`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-      tell("Saved.");
+      say("Saved.");
     },
 
     async copy() {
       find("answers").select();
       try { await navigator.clipboard.writeText(text()); } catch { document.execCommand("copy"); }
-      tell("Copied.");
+      say("Copied.");
     },
   };
 }
@@ -175,15 +175,15 @@ const embedded = find("offline");
 const source = embedded ? filed(JSON.parse(embedded.textContent)) : served;
 let stage; // the element that shows clips: #choice or #realistic
 
-function tell(words) { if (find("status").textContent !== words) find("status").textContent = words; }
+function say(words) { if (find("status").textContent !== words) find("status").textContent = words; }
 
 function show(name) {
   for (const section of ["consent", "trial", "end", "gone"]) find(section).hidden = section !== name;
 }
 
-// A picture, decoded; tried again while the server is away.
+// A decoded picture; tries again while the server is away.
 async function loaded(clip) {
-  await insist(async () => {
+  await retry(async () => {
     const image = new Image();
     image.src = source.picture(clip);
     await image.decode();
@@ -191,13 +191,13 @@ async function loaded(clip) {
   return source.picture(clip);
 }
 
-function seen() { // both frames of all clips, in step: one class shows the second frame of them all
+function shownOnce() { // plays all clips in step: one class shows the second frame of them all
   return new Promise(done => {
     let shown = 1; // frames, since the clips appeared
     stage.classList.remove("second");
-    clearInterval(seen.clock);
-    seen.clock = setInterval(() => {
-      if (document.hidden) return; // nobody looks
+    clearInterval(shownOnce.clock);
+    shownOnce.clock = setInterval(() => {
+      if (document.hidden) return; // the page is not in sight
       stage.classList.toggle("second");
       shown += 1;
       if (shown === 3) done();
@@ -240,7 +240,7 @@ async function askAbout({trial, clips}, number, total) {
   images.forEach((image, place) => { image.src = pictures[place]; });
   await Promise.all(images.map(image => image.decode()));
   const began = performance.now();
-  await seen();
+  await shownOnce();
   enable(true);
   const answer = await answered();
   const milliseconds = Math.min(Math.round(performance.now() - began), LONGEST_ANSWER);
@@ -269,7 +269,7 @@ async function run() {
     if (place + 1 < waiting.length) waiting[place + 1].clips.map(clip => { new Image().src = source.picture(clip); });
     await askAbout(trial, total - waiting.length + place + 1, total);
   }
-  clearInterval(seen.clock);
+  clearInterval(shownOnce.clock);
   show("end");
   find("end").focus();
   await source.end();
@@ -293,5 +293,5 @@ if (embedded) {
 }
 run().catch(error => {
   if (error.status === 404) show("gone");
-  tell(`${error.message}.`);
+  say(`${error.message}.`);
 });
