@@ -46,7 +46,7 @@ from visual_dynamics.sampling.moves import (
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights, find_weights, load_weights, save_copy
 
-Source = Literal["posteriors", "learned", "prior"]  # where z comes from
+LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 ImageOrCanvas: TypeAlias = ImageSource | Canvas
 MAX_SAMPLES = 100_000
@@ -92,13 +92,13 @@ class Model:
         return open_canvas(image, self.size, self.predictor.network.config.background)
 
     def sample(
-        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
         return _gathered(self.each_sample(image, n, seed, source, full_size), n)
 
     def each_sample(
-        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
         """`sample` one by one, uint8 (H, W, 3), for results that do not fit into memory."""
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
@@ -123,7 +123,12 @@ class Model:
         return next(canvas.futures([apply_motion(self.predictor, canvas.frame, torch.tensor(mean))], full_size))
 
     def extrapolate(
-        self, image: ImageOrCanvas, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self,
+        image: ImageOrCanvas,
+        steps: int = 8,
+        seed: int = 0,
+        source: LatentName | None = None,
+        full_size: bool = False,
     ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
 
@@ -132,7 +137,12 @@ class Model:
         return _gathered(self.each_step(image, steps, seed, source, full_size), steps + 1)
 
     def each_step(
-        self, image: ImageOrCanvas, steps: int = 8, seed: int = 0, source: Source | None = None, full_size: bool = False
+        self,
+        image: ImageOrCanvas,
+        steps: int = 8,
+        seed: int = 0,
+        source: LatentName | None = None,
+        full_size: bool = False,
     ) -> Iterator[Frames]:
         """`extrapolate` one by one, uint8 (H, W, 3); the image itself first."""
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
@@ -153,7 +163,7 @@ class Model:
             for dimension, frames in zip(chosen, np.split(pictures, len(chosen)), strict=True)
         ]
 
-    def source(self, name: Source | None = None) -> LatentSource:
+    def source(self, name: LatentName | None = None) -> LatentSource:
         """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""
         if name is None:
             name = "posteriors" if "posteriors" in self.sources else "learned"

@@ -63,6 +63,11 @@ class Markup(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
+def demo_in(path: Path, model: Model, seed: int) -> Path:
+    with ResultFolder(path, overwrite=False) as folder:
+        return make_demo(model, seed, folder)
+
+
 @pytest.fixture(scope="module")
 def model(tiny_weights_file: Path) -> Model:
     return Model(load_weights(tiny_weights_file))
@@ -70,7 +75,7 @@ def model(tiny_weights_file: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def page(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_demo(model, 0, ResultFolder(tmp_path_factory.mktemp("demo") / "new", overwrite=False))
+    return demo_in(tmp_path_factory.mktemp("demo") / "new", model, 0)
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +137,9 @@ def test_pictures_are_those_of_the_python_api(model: Model, page: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(model: Model, page: Path, tmp_path: Path) -> None:
-    again = make_demo(model, 0, ResultFolder(tmp_path / "again", overwrite=False))
+    again = demo_in(tmp_path / "again", model, 0)
     assert files_of(again.parent) == files_of(page.parent)
-    other = make_demo(model, 1, ResultFolder(tmp_path / "other", overwrite=False))
+    other = demo_in(tmp_path / "other", model, 1)
     assert files_of(other.parent)["input_1.png"] != files_of(page.parent)["input_1.png"]
 
 
@@ -152,7 +157,7 @@ def test_inputs_show_all_shapes_and_plain_motions(seed: int) -> None:
 
 def test_a_seed_below_zero_is_refused_before_anything_is_written(model: Model, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="seed must be"):
-        make_demo(model, -1, ResultFolder(tmp_path / "page", overwrite=False))
+        demo_in(tmp_path / "page", model, -1)
     assert not (tmp_path / "page").exists()
 
 
@@ -160,7 +165,7 @@ def test_a_shipped_model_is_known_by_its_digest(
     model: Model, tiny_weights_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "SHIPPED", tiny_weights_file.parent)
-    page = make_demo(model, 3, ResultFolder(tmp_path / "demo", overwrite=False))
+    page = demo_in(tmp_path / "demo", model, 3)
     html = page.read_text(encoding="utf-8")
     assert "visual-dynamics demo --model tiny --seed 3" in html
     assert "visual-dynamics sample input_2.png --model tiny --seed 4 -n 100" in html

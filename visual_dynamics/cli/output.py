@@ -1,4 +1,4 @@
-"""A folder of results: pictures, grids and clips that people can look at."""
+"""A folder of results: pictures, grids and clips."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GREY = (222, 222, 222)  # between pictures, which are often white
 
 
 class ResultFolder:
-    """Refuses to mix its files with others'; makes the folder when the first file is written.
+    """Collects files, and writes them at the end of a `with` block: all of them, or after an error none.
 
-    In a `with` block the files are written together at its end: all of them, or after any error none.
+    Refuses a folder that holds other files, unless `overwrite` is given.
     """
 
     def __init__(self, path: Path, overwrite: bool) -> None:
@@ -29,24 +29,19 @@ class ResultFolder:
         if path.is_dir() and any(path.iterdir()) and not overwrite:
             raise UserError(f"{path} is not empty: give --overwrite, or another folder with --out")
         self.path = path
-        self._waiting: dict[str, bytes] | None = None  # outside of a `with` block nothing waits
+        self._files: dict[str, bytes] = {}
 
     def __enter__(self) -> ResultFolder:
-        self._waiting = {}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        files, self._waiting = self._waiting or {}, None
         if error is None:
-            write_together(self.path, files)
+            write_together(self.path, self._files)
 
     def write(self, name: str, data: bytes) -> None:
-        if self._waiting is None:
-            write_together(self.path, {name: data})
-        else:
-            self._waiting[name] = data
+        self._files[name] = data
 
     def write_text(self, name: str, text: str) -> Path:
         self.write(name, text.encode())
@@ -54,10 +49,6 @@ class ResultFolder:
 
     def write_picture(self, name: str, picture: Frames) -> None:
         self.write(name, encode_png(picture))
-
-    def write_pictures(self, stem: str, pictures: Sequence[Frames] | Frames) -> None:
-        for number, picture in enumerate(pictures):
-            self.write_picture(f"{stem}_{number:03d}.png", picture)
 
     def write_grid(
         self,
@@ -81,7 +72,7 @@ class ResultFolder:
     def write_wall(
         self, stem: str, still: Frames, futures: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str]
     ) -> None:
-        """A wall of futures that all start from the same frame and move in step."""
+        """A clip of futures side by side, each in turn with the frame that all of them start from."""
         columns = _columns(len(futures), WALL_COLUMNS)
         before, after = (
             picture_grid(pictures, columns, scale, background=GREY) for pictures in ([still] * len(futures), futures)

@@ -1,10 +1,12 @@
 """Futures and clips at the size of the picture they start from.
 
-The motion is predicted at the model's size and repeated on the picture itself: what moves is taken from the picture, as
-sharp as it is there; what stays keeps its bytes. Only what was nowhere to be seen is as soft as the model's frames.
+The model predicts the motion at its own size; here the picture itself is moved that way. Three cases:
+1. What moves is taken from the picture, as sharp as it is there.
+2. What stays keeps its bytes.
+3. What was hidden in the picture is taken from the model's frame, enlarged: it is softer.
 
-Letters in shape comments: H, W height and width of the picture, h, w those of the part of the model's square where the
-picture lies, r places of a field a pixel of the model, n pixels.
+Letters in shape comments: H, W height and width of the picture; h, w those of the part of the model's frame where the
+picture lies; r places of a field for each pixel of the model, on each side; n pixels.
 """
 
 from __future__ import annotations
@@ -23,30 +25,29 @@ from torch import Tensor
 from visual_dynamics.images import Box, Pixels, resized
 from visual_dynamics.sampling.motion_layers import Field, explain, mirrored, places_of
 
-STRIP = 2**18  # pixels of the picture that are worked on at a time: some 50 MB
+STRIP = 2**18  # pixels of the picture in work at a time: about 50 MB
 SEAM = 0.5  # pixels of the model: neighbouring places whose sources differ by more belong to two motions
-LEAST_SHADE = 0.002  # of colours in [0, 1]; less is the tremble of a network's output
+LEAST_SHADE = 0.002  # of colours in [0, 1]; less is noise of the network
 MOST_SHADE = 0.1  # more is no light or shadow
-WRONG = 0.12  # a pixel of the model that comes out so far from its target begins to be made up
+WRONG = 0.12  # error of a pixel from which it is taken from the model's frame
 Numbers = NDArray[np.floating[Any]]
 
 
 class FullSize:
-    """A picture, uint8 (H, W, 3), that lies at `box` in the model's frame (3, S, S), and moves as such frames tell."""
+    """Moves a picture, uint8 (H, W, 3), that lies at `box` in the model's frame (3, S, S)."""
 
     def __init__(self, picture: Pixels, frame: Tensor, box: Box) -> None:
         self.picture, self.frame, self.box = picture, frame, box
 
     def future(self, next_frame: Tensor) -> Pixels:
-        """The picture, (H, W, 3), when the model's frame has become the next one (3, S, S)."""
+        """The picture (H, W, 3) that belongs to the model's next frame (3, S, S)."""
         target = self._inside(next_frame)
         return self._moved(explain(self._inside(self.frame), target), target)
 
     def clip(self, frames: Iterable[Tensor]) -> Iterator[Pixels]:
-        """The picture, and then as it follows frames (3, S, S), the first of which is its own.
+        """The pictures that belong to frames (3, S, S) which follow each other; the first is the picture's own.
 
-        Each step is added to the way that every place has come, and the picture is moved by all of it at once: nothing
-        is resampled twice.
+        The motions of all steps are added up, and the first picture is moved by the sum: nothing is resampled twice.
         """
         yield self.picture.copy()
         way: Field | None = None
@@ -60,7 +61,7 @@ class FullSize:
         return frame[:, top : top + height, left : left + width].float().cpu()
 
     def _moved(self, field: Field, target: Tensor) -> Pixels:
-        """The picture moved by a field; what is made up is shown as in the target (3, h, w), enlarged."""
+        """The picture moved by a field; what is made up is taken from the target (3, h, w), enlarged."""
         height, width = self.picture.shape[:2]
         lines, columns = field.made_up.shape
         rows = max(1, STRIP // width)
@@ -88,10 +89,10 @@ class FullSize:
         return result
 
     def _checked(self, field: Field, target: Tensor) -> tuple[Field, Tensor]:
-        """The field, with all that does not come out as the target marked as made up, and the shade of the rest.
+        """The field with all wrong pixels marked as made up, and the shade (3, h, w) of the others.
 
-        The shade, (3, h, w), is to be added to the colours of moved parts, since light is not the same everywhere. It
-        is of medians over 5 x 5 pixels: edges, which may lie a little beside those of the target, have none.
+        The shade is a change of light: it is added to the colours of moved parts. It is a median over 5 x 5 pixels, so
+        that an edge a little beside its place causes none.
         """
         lines, columns = field.made_up.shape
         dx, dy = (field.source * field.places).round().long()
@@ -113,7 +114,7 @@ class FullSize:
 
 
 def then(first: Field, second: Field) -> Field:
-    """The way through one field and then through another of the same places; what it once made up stays so."""
+    """One field after another of the same places; what is made up stays made up."""
     lines, columns = (torch.arange(count) for count in first.made_up.shape)
     dx, dy = second.source * second.places
     source, made_up = _look_up(first, lines[:, None] + dy, columns + dx)
@@ -123,8 +124,8 @@ def then(first: Field, second: Field) -> Field:
 def _look_up(field: Field, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """A field's source (2, ...) and made_up (...) at places y, x, which need not be whole numbers.
 
-    Between places of one motion it is interpolated. At a seam the nearest place counts: halfway between two motions
-    lies a third one, which would bring in parts of anything that is there.
+    Sources are interpolated within one motion. At a seam the nearest one counts: the mean of two motions is a third
+    one, which would show a wrong part of the picture.
     """
     lines, columns = field.made_up.shape
     y, x = torch.broadcast_tensors(y.clamp(0, lines - 1), x.clamp(0, columns - 1))
@@ -143,8 +144,8 @@ def _look_up(field: Field, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 def _taken(picture: Pixels, y: Numbers, x: Numbers) -> Numbers:
     """Colours (n, 3), 0 to 255, of a picture (H, W, 3) at places y, x (n,), in pixels.
 
-    Cubic (Catmull and Rom), so that edges stay sharp. At whole numbers it is the pixel itself. Outside, the picture
-    goes on as in a mirror.
+    Cubic interpolation (Catmull and Rom) keeps edges sharp, and pixels at whole places. Outside, the picture is
+    mirrored.
     """
     top, left = np.floor(y), np.floor(x)
     colours = np.zeros((len(y), 3), np.float32)
@@ -171,5 +172,5 @@ def _to_bytes(colours: Numbers) -> Pixels:
 
 
 def _enlarging(few: int, many: int) -> Tensor:
-    """(few, many): the cubic weights that make so many pixels of so few."""
+    """(few, many): the cubic weights that enlarge `few` pixels to `many`."""
     return F.interpolate(torch.eye(few)[None, None], (few, many), mode="bicubic", align_corners=False)[0, 0]

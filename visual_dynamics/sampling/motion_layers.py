@@ -1,13 +1,12 @@
 """Where each part of a predicted frame came from: a few layers of the frame before, each moved as a whole.
 
-A predicted frame says what is where, but only at the model's size. To repeat its motion on a larger picture, we look
-for the few displacements that explain the change best, the best one first, and give each pixel one of them. A
-displacement is found from all the edges that move alike, so it is good to about a sixteenth of a pixel; flat colours,
-which leave optical flow without a hold, follow their edges. What no displacement explains, since it was hidden before
-or changed its looks, is marked as made up.
+1. Find the few displacements that explain the change best. All edges that move alike vote for one displacement, so it
+   is exact to about a sixteenth of a pixel. Optical flow fails on flat colours; here they follow their edges.
+2. Give each pixel one displacement, with smooth borders between them.
+3. Mark what no displacement explains as made up: it was hidden before, or changed its look.
 
-Letters in shape comments: h, w height and width of the model's frames in pixels, K displacements, the first of which is
-(0, 0), r places a pixel on each side.
+Letters in shape comments: h, w height and width of the model's frames in pixels; K displacements, the first of which is
+(0, 0); r places for each pixel on each side.
 Displacements are (dx, dy) in pixels of the model's frames, y down: next frame(y) = frame(y + d).
 """
 
@@ -27,19 +26,19 @@ from torch import Tensor
 Index = TypeVar("Index", Tensor, NDArray[np.int64])
 
 # Costs are squared differences of colours in [0, 1], summed over the channels.
-MOST_COST = 0.08  # a worse match costs no more
-NOISE = 0.001  # less is no difference: a network's output trembles by some 1/255 where nothing moves
-STILL = 0.002  # what any motion costs, so that what may stay does
-FAR = 1e-4  # and each pixel of its length
-SEAM = 0.06  # between neighbours whose displacements differ by a pixel or more; smaller ones by their share
-MADE_UP = 0.02  # a pixel that is made up, whatever it shows
+MOST_COST = 0.08  # of a match, however bad
+NOISE = 0.001  # smaller differences count as none: a network's output varies by about 1/255 where nothing moves
+STILL = 0.002  # cost of any motion, so that a part moves only if it must
+FAR = 1e-4  # cost of each pixel of its length
+SEAM = 0.06  # cost between neighbours whose displacements differ by a pixel or more; in proportion for less
+MADE_UP = 0.02  # cost of a pixel that is made up
 LEAST_GAIN = 0.03  # of all costs together, for one more displacement
 MOST_LAYERS = 24
-SEARCH_SIZE = 64  # longer side of the frames that are searched for displacements; larger ones are averaged down
+SEARCH_SIZE = 64  # longer side of the frames in the search for displacements; larger ones are averaged down
 SEARCH_SHARE = 4  # the longest displacement is a fourth of that
 FINEST = 1 / 16  # pixel
-FINE = 2  # places a pixel on each side where matches are compared
-PLACES, MOST_PLACES = 512, 8  # of the fields on their longer side, about, and of one pixel on each side
+FINE = 2  # places for each pixel on each side where matches are compared
+PLACES, MOST_PLACES = 512, 8  # of a field: about 512 on its longer side, at most 8 for each pixel
 
 
 class Field(NamedTuple):
@@ -58,7 +57,7 @@ def explain(frame: Tensor, next_frame: Tensor) -> Field:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Thousands of operations on small tensors: threads would wait for each other, on a busy machine for minutes."""
+    """For thousands of operations on small tensors: several threads would mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -74,7 +73,7 @@ def _explained(frame: Tensor, next_frame: Tensor) -> Field:
     layers = find_layers(frame, next_frame)
     scores = _smoothed(_matches(frame, next_frame, layers), layers)  # (K + 1, FINE h, FINE w)
     scores = _resized(scores, size, "bilinear")
-    chosen = scores[:-1].argmin(0)  # made-up places have a displacement, too: at their borders the two are mixed
+    chosen = scores[:-1].argmin(0)  # made-up places need a displacement, too: both are mixed at their borders
     made_up = (scores[-1] < scores[:-1].amin(0)).float()[None]
     border = places // 2
     made_up = F.avg_pool2d(made_up, 2 * border + 1, 1, border, count_include_pad=False)
@@ -82,26 +81,26 @@ def _explained(frame: Tensor, next_frame: Tensor) -> Field:
 
 
 def places_of(height: int, width: int) -> int:
-    """r for frames of so many pixels."""
+    """r for frames of that size."""
     return max(1, min(MOST_PLACES, PLACES // max(height, width)))
 
 
 def find_layers(frame: Tensor, next_frame: Tensor) -> Tensor:
-    """(K, 2): the displacements that explain most of the change between frames (3, h, w), greedily, the best first.
+    """(K, 2): the displacements that explain most of the change between frames (3, h, w), the best first.
 
-    A displacement gains what it takes off the least cost of each pixel so far. Whole pixels are tried first, all of
-    them, and the best is then moved by smaller and smaller steps.
+    Greedy: the next displacement is the one that reduces the least cost of each pixel most. All displacements by whole
+    pixels are tried; the best one is then refined by smaller and smaller steps.
     """
     factor = max(1.0, max(frame.shape[1:]) / SEARCH_SIZE)
     coarse, next_coarse = (_resized(x, _scaled(x, 1 / factor), "area") for x in (frame, next_frame))
     fine, next_fine = (_resized(x, _scaled(x, FINE), "bicubic") for x in (frame, next_frame))
     reach = max(coarse.shape[1:]) // SEARCH_SHARE
     tried, costs = _all_shifts(coarse, next_coarse, reach)  # (D, 2), (D, h, w)
-    shyness = 1 - 0.3 * tried.norm(dim=1) / max(reach, 1)  # of two that explain the same, the shorter one
+    shorter = 1 - 0.3 * tried.norm(dim=1) / max(reach, 1)  # of two that explain the same, prefer the shorter one
     least, least_fine = costs[len(tried) // 2], _cost(fine, next_fine, window=5)  # those of no motion
     found = [torch.zeros(2)]
     while len(found) < MOST_LAYERS:
-        gains = (least - costs).clamp_(min=0).sum((1, 2)) * shyness
+        gains = (least - costs).clamp_(min=0).sum((1, 2)) * shorter
         best = int(gains.argmax())
         if gains[best] < LEAST_GAIN:
             break
@@ -115,7 +114,7 @@ def find_layers(frame: Tensor, next_frame: Tensor) -> Tensor:
 
 
 def _settled(layers: Tensor, frame: Tensor, next_frame: Tensor) -> Tensor:
-    """Each displacement (K, 2) once more, now that the others are known: the first ones tried to serve all of them."""
+    """Each displacement (K, 2) refined again, now that the others are known."""
     costs = torch.stack([_cost(_shifted(frame, FINE * layer), next_frame, window=5) for layer in layers])
     for place in range(1, len(layers)):
         others = torch.cat([costs[:place], costs[place + 1 :]]).amin(0)
@@ -140,7 +139,7 @@ def _all_shifts(frame: Tensor, next_frame: Tensor, reach: int) -> tuple[Tensor, 
 
 
 def _refined(layer: Tensor, step: float, frame: Tensor, next_frame: Tensor, least: Tensor) -> Tensor:
-    """The displacement (2,) near a given one that gains most over the costs `least` of fine frames (3, H, W)."""
+    """The displacement (2,) near a given one that reduces the costs `least` of fine frames (3, H, W) most."""
     around = torch.cartesian_prod(*[torch.tensor([0.0, -1.0, 1.0])] * 2)  # (9, 2), the middle first
     while step >= FINEST:
         near = layer + step * around
@@ -150,7 +149,7 @@ def _refined(layer: Tensor, step: float, frame: Tensor, next_frame: Tensor, leas
 
 
 def _matches(frame: Tensor, next_frame: Tensor, layers: Tensor) -> Tensor:
-    """(K + 1, FINE h, FINE w): what each displacement costs at each place, and last what making it up costs."""
+    """(K + 1, FINE h, FINE w): the cost of each displacement at each place; the last one is that of making it up."""
     fine, next_fine = (_resized(x, _scaled(x, FINE), "bicubic") for x in (frame, next_frame))
     costs = [_cost(_shifted(fine, FINE * layer), next_fine, window=3) for layer in layers]
     lengths = layers.norm(dim=1)
@@ -159,37 +158,37 @@ def _matches(frame: Tensor, next_frame: Tensor, layers: Tensor) -> Tensor:
 
 
 def _smoothed(costs: Tensor, layers: Tensor) -> Tensor:
-    """Costs (K + 1, H, W) that count what the choice makes of the neighbours (semi-global matching, four ways)."""
+    """Costs (K + 1, H, W) with those of seams to the neighbours: semi-global matching in four directions."""
     seams = SEAM * torch.cdist(layers, layers).clamp(max=1)
     seams = F.pad(seams, (0, 1, 0, 1), value=SEAM)  # to and from what is made up
     seams[-1, -1] = 0
-    lines = costs.permute(1, 2, 0)  # (H, W, K + 1)
-    total = torch.zeros_like(lines)
+    rows = costs.permute(1, 2, 0)  # (H, W, K + 1)
+    total = torch.zeros_like(rows)
     for across in (False, True):
         for back in (False, True):
-            way = lines.transpose(0, 1) if across else lines
-            sums = _along(way.flip(0), seams).flip(0) if back else _along(way, seams)
+            order = rows.transpose(0, 1) if across else rows
+            sums = _along(order.flip(0), seams).flip(0) if back else _along(order, seams)
             total += sums.transpose(0, 1) if across else sums
     return total.permute(2, 0, 1)
 
 
 def _along(costs: Tensor, seams: Tensor) -> Tensor:
-    """The least cost of a way that ends at each place with each choice, (L, W, K + 1), going down the lines L."""
+    """The least cost of a path from the first row down to each place with each choice, (L, W, K + 1)."""
     sums = [costs[0]]
-    for line in costs[1:]:
+    for row in costs[1:]:
         before = sums[-1] - sums[-1].amin(1, keepdim=True)  # all numbers stay small
-        sums.append(line + (before[:, :, None] + seams).amin(1))
+        sums.append(row + (before[:, :, None] + seams).amin(1))
     return torch.stack(sums)
 
 
 def _cost(moved: Tensor, next_frame: Tensor, window: int) -> Tensor:
-    """(3, H, W) twice -> (H, W): how ill they match, averaged over a window."""
+    """(3, H, W) twice -> (H, W): how badly they match, averaged over a window."""
     cost = (moved - next_frame).square().sum(0, keepdim=True).sub_(NOISE).clamp_(0, MOST_COST)
     return F.avg_pool2d(cost, window, 1, window // 2, count_include_pad=False)[0]
 
 
 def _shifted(image: Tensor, shift: Tensor) -> Tensor:
-    """out(y) = image(y + shift), bilinear; outside it goes on as in a mirror. (C, H, W), (2,) in pixels of it."""
+    """out(y) = image(y + shift), bilinear, mirrored at the border. (C, H, W), (2,) in pixels."""
     for axis, by in ((2, float(shift[0])), (1, float(shift[1]))):
         count, whole = image.shape[axis], math.floor(by)
         first, second = (mirrored(torch.arange(count) + whole + more, count) for more in (0, 1))
@@ -198,7 +197,7 @@ def _shifted(image: Tensor, shift: Tensor) -> Tensor:
 
 
 def mirrored(index: Index, count: int) -> Index:
-    """Whole numbers of any size to 0, ..., count - 1: those outside as if a mirror stood at the border."""
+    """Whole numbers of any size to 0, ..., count - 1; those outside are mirrored at the border."""
     index = index % (2 * count)
     return index + (2 * count - 1 - 2 * index) * (index >= count)
 

@@ -1,11 +1,11 @@
-"""Predicted frames become sprites again: few colours, and pixels that are either there or not.
+"""Predicted frames become sprites again: few colours, and pixels that are either opaque or transparent.
 
-The network sees sprites over black (`over_black`) and its frames come back without alpha, with colours slightly off.
-Brightness alone cannot tell the background from a near-black outline. The sprite that went in can: a dark pixel is
-opaque if its surroundings look like those of an opaque pixel of that sprite rather than of a transparent one.
+The network sees sprites over black (`over_black`). Its frames have no alpha, and colours that are slightly wrong.
+A dark pixel may be background or outline. It is opaque if its surroundings look more like those of an opaque pixel of
+the input sprite than like those of a transparent one.
 
 Letters in shape comments: T frames, K example frames, H, W height and width in pixels, P colours, N pixels, E patches.
-Alpha is binary: half (128 of 255) and more is opaque, so that soft shadows are lost.
+Alpha is binary, opaque from 128 of 255 on: soft shadows are lost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.regions import connected
 
 OPAQUE = 128  # alpha from which a pixel counts as visible
-BRIGHT = 80.0  # distance from black in RGB, 0 to 441, beyond which a predicted pixel is no background
-NOVELTY = 60.0  # distance in RGB beyond which a neighbour only counts as unlike, however far it is
-REACH, SPREAD = 2, 1.0  # pixels: patches are 5x5, and the weights in them fall off like a Gaussian of this deviation
-MAX_PATCHES = 4096  # kinds of them in the examples; of more, every so many-th is kept
+BRIGHT = 80.0  # distance from black in RGB, 0 to 441, from which a predicted pixel is no background
+NOVELTY = 60.0  # distances in RGB between neighbours are cut off here
+REACH, SPREAD = 2, 1.0  # pixels: patches are 5x5, their weights a Gaussian of this deviation
+MAX_PATCHES = 4096  # different ones in the examples; of more, an even selection
 VALUES_AT_A_TIME = 2**22  # float32 numbers of a table of distances: 16 MB
 
 Floats = npt.NDArray[np.float32]
@@ -80,9 +80,9 @@ def cut_out(frames: npt.NDArray[Any], examples: Pixels, smallest_island: int = 4
 def opaque_pixels(frames: npt.NDArray[Any], examples: Pixels, smallest_island: int = 4) -> Mask:
     """Which pixels of predicted frames (T, H, W, 3) belong to the sprite: (T, H, W).
 
-    A bright pixel does. A dark one does if, among the patches of the examples (K, h, w, 4) whose middle is dark too,
-    the likest one is opaque in its middle. Islands of fewer pixels than `smallest_island` are then dropped as specks,
-    unless the examples have islands as small (sparks, say).
+    1. A bright pixel does.
+    2. A dark one does if the most similar patch of the examples (K, h, w, 4) with a dark middle is opaque there.
+    3. Islands of fewer pixels than `smallest_island` are then dropped, unless the examples have some (sparks).
     """
     patches = _dark_patches(examples)
     own_islands = [_island_sizes(alpha >= OPAQUE) for alpha in examples[..., 3]]
@@ -115,7 +115,7 @@ def _island_sizes(mask: Mask) -> npt.NDArray[np.intp]:
 
 
 class _Patches(NamedTuple):
-    """Surroundings of dark pixels of the examples, each kind once; outside of a frame lies transparent black."""
+    """Surroundings of dark pixels of the examples, each kind once; outside a frame all is transparent black."""
 
     colors: Floats  # (P, 3)
     kinds: npt.NDArray[np.int32]  # (E, 25), rows of `colors`
@@ -126,7 +126,7 @@ def _dark_patches(examples: Pixels) -> _Patches:
     packed = over_black(examples).astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)  # (K, h, w)
     codes = np.union1d(packed, [0])  # black comes first
     colors = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1).astype(np.float32)
-    dark = np.square(colors).sum(axis=1) <= (1.25 * BRIGHT) ** 2  # a little more: predictions are inexact
+    dark = np.square(colors).sum(axis=1) <= (1.25 * BRIGHT) ** 2  # with a margin: predictions are inexact
     kinds = np.empty((0, len(_WEIGHTS) + 1), np.int32)  # the last column: whether the middle is opaque
     for frame, alpha in zip(packed, examples[..., 3], strict=True):
         indices = np.searchsorted(codes, frame).astype(np.int32)

@@ -1,12 +1,12 @@
 """Decoding on the CPU, several times faster: the motion decoder's 9x9 convolution in the frequency domain.
 
-That convolution is nine tenths of a decoding. Over a tile of the picture it is one small matrix product a frequency:
+That convolution takes nine tenths of a decoding. Over a tile of the picture it is one small product per frequency:
 
-    window of the moved maps -> transform -> (128 x 128) product a frequency -> back -> the tile's pixels
+    window of the moved maps -> transform -> (128 x 128) product per frequency -> back -> the tile's pixels
 
-A window is its tile and what the kernel reaches beyond it. The transforms are products with small fixed matrices: for
-windows of 24 pixels that is faster than an FFT, which would also want the axes in an order that the products do not,
-and it never computes what is cropped afterwards. The numbers are the network's, but for the rounding of float32.
+A window is a tile with a margin as wide as the kernel reaches. The transforms are products with small fixed matrices.
+For windows of 24 pixels that is faster than an FFT: no axes are reordered, and nothing is computed that is cropped
+afterwards. Results differ from the network's by the rounding of float32 only.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torch.nn.utils import fuse_conv_bn_eval
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import Features, VisualDynamics
 
-# Most pixels of a tile's side. Larger tiles take fewer products a pixel, but more weights, to be read for every block:
-# tiles of 13 to 22 are about equally fast; one tile of 64 is slower, and takes 350 MB.
+# Side of a tile at most. Larger tiles need fewer products per pixel, but more weights, which are read for every block.
+# Tiles of 13 to 22 pixels are about equally fast; one tile of 64 is slower, and takes 350 MB.
 TILE = 16
 
 
 class SpectralDecoder:
-    """(d) and (e) of a network on the CPU, in evaluation mode, with its weights as they are now.
+    """(d) and (e) of a network on the CPU, in evaluation mode, with a copy of its weights.
 
-    The transformed weights take 8 times the memory of the 9x9 layer, 41 MB for the paper's network and 51 MB for the
-    one of 128x128, and a quarter of a second to make; results on the way take 15 MB and 66 MB a sample.
+    The transformed weights take 8 times the memory of the 9x9 layer: 41 MB for the paper's network, 51 MB for 128x128.
+    They are made in a quarter of a second. Intermediate results take 15 MB and 66 MB a sample.
 
     B samples, S size of the frame, P size of a tile, G = P + 8 of a window, N tiles, H = G // 2 + 1 vertical
     frequencies (rows are real numbers), C = 128 maps in, O = 128 maps out; a 2 in a shape is real and imaginary part.
@@ -48,7 +48,7 @@ class SpectralDecoder:
             for level in range(config.scales)
         ]  # of each level, (G * G * N)
 
-        # Batch norm is a scale and a shift of each channel: they move into the convolution before it.
+        # Batch norm is a scale and a shift of each channel: the convolution before it takes both in.
         wide, self.shift = with_batch_norm(decoder.wide, decoder.normalise[0])
         self.weights = transformed_weights(wide, self.window)  # (H * G, C, 2 * O)
         hidden, self.hidden_bias = with_batch_norm(decoder.hidden[0], decoder.hidden[1])
@@ -62,7 +62,7 @@ class SpectralDecoder:
     def decode(self, features: Features, kernels: tuple[Tensor, ...], memory: Memory | None = None) -> Tensor:
         """What network.decode gives, (B, 3, S, S), for the segments of one image and B sets of kernels.
 
-        `memory` is for calls that follow each other in one thread: they write to the same pages.
+        Calls that follow each other in one thread may share a `memory`: that is faster.
         """
         memory = memory or Memory()
         parts = [
@@ -91,7 +91,7 @@ class SpectralDecoder:
 
 
 class Space:
-    """Memory that is written again and again. New memory would come a page at a time, for a third of the time."""
+    """Memory that is used again: new memory arrives page by page, which can take a third of the time."""
 
     def __init__(self) -> None:
         self.numbers = torch.empty(0)
@@ -105,7 +105,7 @@ class Space:
 
 
 class Memory:
-    """Two spaces: each result on the way goes from one to the other."""
+    """Two spaces: each step reads from one and writes to the other."""
 
     def __init__(self) -> None:
         self.one, self.other = Space(), Space()
