@@ -14,8 +14,7 @@ from PIL import Image
 
 import visual_dynamics as vd
 from visual_dynamics.api import find_device
-from visual_dynamics.data.shapes import draw_scenes
-from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.data.shapes import draw_large, draw_scenes
 from visual_dynamics.sampling.moves import PART
 from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.weights import load_weights

@@ -11,8 +11,7 @@ import pytest
 from PIL import GifImagePlugin, Image
 
 from visual_dynamics.data import sheets
-from visual_dynamics.data.sheet_pairs import read_sheets_at
-from visual_dynamics.data.sheets import is_animation, read_frame_folder, read_grid, read_sheet
+from visual_dynamics.data.sheets import is_animation, read_frame_folder, read_grid, read_sheet, read_sheets_at
 from visual_dynamics.errors import UserError
 
 KINDS = ("gif", "webp", "png", "apng")

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from visual_dynamics.data.shapes import draw_scenes, images
-from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.data.shapes import draw_large, draw_scenes, images
 from visual_dynamics.images import fit_to_square
 
 

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from visual_dynamics.data.aseprite import Tag
-from visual_dynamics.data.sheet_pairs import over_grey, read_sheets_at, sheet_pairs
-from visual_dynamics.data.sheets import Sheet, read_cell
+from visual_dynamics.data.sheets import COMPOSED_LAYOUT, Sheet, read_cell, read_sheets_at
+from visual_dynamics.data.sources import over_grey, sheet_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.sprites.lpc import CELL
 
 
 def made_sheet(count: int = 5, height: int = 6, width: int = 4, tags: tuple[Tag, ...] = ()) -> Sheet:
@@ -65,3 +66,7 @@ def test_what_does_not_fit_is_told() -> None:
         sheet_pairs([made_sheet(1)], "neighbours", 8, 0.0)
     with pytest.raises(UserError, match="no sprite sheets at"):
         read_sheets_at(Path("nowhere"), "4x6")
+
+
+def test_composed_characters_are_cut_as_they_were_made() -> None:
+    assert f"{CELL}x{CELL}" == COMPOSED_LAYOUT

@@ -11,8 +11,7 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from visual_dynamics.data.shapes import draw_scenes
-from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.data.shapes import draw_large, draw_scenes
 from visual_dynamics.experiments import full_size
 from visual_dynamics.experiments.full_size import FullSizeOptions, metrics, never_moving
 

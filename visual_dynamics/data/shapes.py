@@ -33,12 +33,13 @@ from torch import Tensor
 
 from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.data.shapes_drawing import CIRCLE as CIRCLE  # "as": they belong to this world, too
+from visual_dynamics.data.shapes_drawing import DRAW_ORDER, Masks, draw_images, draw_masks, points_inside
 from visual_dynamics.data.shapes_drawing import OBJECTS as OBJECTS
 from visual_dynamics.data.shapes_drawing import SIZE as SIZE
 from visual_dynamics.data.shapes_drawing import SQUARE as SQUARE
 from visual_dynamics.data.shapes_drawing import TRIANGLE as TRIANGLE
-from visual_dynamics.data.shapes_drawing import Masks, draw_images, draw_masks
 from visual_dynamics.data.shapes_drawing import Rendering as Rendering
+from visual_dynamics.images import Pixels
 
 Array = NDArray[np.float64]
 Split = Literal["train", "test"]
@@ -61,6 +62,7 @@ _CHUNK = 32  # scenes drawn at once: some 30 MB
 CANDIDATES = 300  # scenes among which clear ones are found: about one in twenty
 INSIDE, UNCOVERED = 0.95, 0.99  # shares of every shape in the frame, and not covered, before and after the motion
 PLAIN_MOTION = 4.0  # pixels at 128 that every shape moves at least: less is hard to see
+_POINTS = 2  # a pixel on each side in `draw_large`
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,35 @@ def images(
         frames = draw_images(part.background, part.colours, anchors, part.sizes, rendering, device, textured)
         drawn[rows] = frames if size == SIZE else resize_frames(frames, size)
     return drawn
+
+
+def draw_large(scenes: Scenes, size: int, moved: bool = False, grain: float = 0.0) -> Pixels:
+    """uint8 (N, size, size, 3): the scenes before or after their motion at any size, each pixel a mean of 2 x 2 points.
+
+    grain: deviation of a brightness that varies from pixel to pixel and moves with each object. Too fine to be seen
+    at a model's size, it shows whether the parts of a picture were taken from the right places.
+    """
+    points = ((np.arange(size * _POINTS) + 0.5) * (SIZE / (size * _POINTS)) - 0.5).astype(np.float64)  # pixels at 128
+    anchors = _anchors(scenes, moved)
+    drawn = np.empty((len(scenes), size, size, 3), np.uint8)
+    for number in range(len(scenes)):
+        image = np.broadcast_to(scenes.background[number], (size * _POINTS, size * _POINTS, 3)).copy()
+        image += _grain(size, grain, 0).repeat(_POINTS, 0).repeat(_POINTS, 1)
+        for index in DRAW_ORDER:
+            anchor = anchors[number, index]
+            rows, columns = np.nonzero(points_inside(index, anchor, scenes.sizes[number, index], points))
+            # The grain hangs on the anchor: to the nearest pixel, so that it keeps its strength.
+            down, across = (np.floor((points - at) * (size / SIZE)).astype(np.int64) % size for at in anchor[::-1])
+            texture = _grain(size, grain, 1 + index)
+            image[rows, columns] = scenes.colours[number, index] + texture[down[rows], across[columns]]
+        means = image.reshape(size, _POINTS, size, _POINTS, 3).mean((1, 3))
+        drawn[number] = np.floor(means.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+    return drawn
+
+
+def _grain(size: int, deviation: float, stream: int) -> Array:
+    """(size, size, 1)"""
+    return np.random.default_rng(stream).normal(0, deviation, (size, size, 1))
 
 
 def _chunks(scenes: Scenes) -> Iterator[tuple[slice, Scenes]]:

@@ -201,3 +201,10 @@ _INTEGER: tuple[Shape, ...] = (_integer_circle, _integer_square, _integer_triang
 
 def _round(values: Array) -> Array:
     return np.floor(values + 0.5)
+
+
+def points_inside(index: int, anchor: Array, size: float, points: Array) -> NDArray[np.bool_]:
+    """Which points of a grid, x and y from points (P,), lie in one object at its true place: (P, P)."""
+    x, y, sizes = (np.full((1, 1), value) for value in (anchor[0], anchor[1], size))
+    left, right, weight = _SMOOTH[index](x, y, sizes, points[None])
+    return (points >= left.T) & (points < right.T) & (weight.T > 0.5)

@@ -19,6 +19,9 @@ from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")  # the pages of other formats need not be frames: a thumbnail, say
+COMPOSED_TABLE = "characters.json"  # in folders of characters that `prepare lpc` composed ...
+COMPOSED_LAYOUT = "64x64"  # ... whose sheets have such cells
+LAYOUTS = "a size of cells such as 64x64, 'aseprite' or 'frames'"
 MAX_FRAMES = 4_096  # of an animated picture: a byte or two may ask for another one
 
 
@@ -56,6 +59,32 @@ def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_a
     if len(frames) == 1:
         raise UserError(f"cannot cut {path} into frames: give the size of its cells, 64x64 say, or a JSON that does")
     return Sheet(frames, durations)
+
+
+def read_sheets_at(path: Path, layout: str) -> list[Sheet]:
+    """The sheets of a file, or of all files in a folder in the order of their names; each is taken for one character.
+
+    layout: the size of cells (every row is an animation), "aseprite" (JSON files, tags are animations), or "frames"
+    (a folder of frames, or an animated picture, is one animation; a folder of such, many).
+    """
+    if not path.exists():
+        raise UserError(f"no sprite sheets at {path}")
+    if layout == "frames":
+        return [read_sheet(each) for each in _animations(path)]
+    cell = None if layout == "aseprite" else read_cell(layout)
+    suffix = ".json" if cell is None else ".png"
+    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix.lower() == suffix)
+    if not files:
+        raise UserError(f"no sprite sheets in {path}: it has no {suffix} files; the layout is {LAYOUTS}")
+    return [read_aseprite(f) if cell is None else read_grid(f, cell, rows_are_animations=True) for f in files]
+
+
+def _animations(path: Path) -> list[Path]:
+    """The folders in a folder, or else its pictures if all of them are animated; or the path itself."""
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    pictures = [entry for entry in inside if entry.suffix.lower() in (*PICTURE_SUFFIXES, ".apng")]
+    folders = [entry for entry in inside if entry.is_dir()]
+    return folders or (pictures if all(map(is_animation, pictures)) else []) or [path]
 
 
 def read_cell(words: str) -> tuple[int, int]:

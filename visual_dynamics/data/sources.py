@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from visual_dynamics.data import reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
-from visual_dynamics.data.pairs import Between, Pairs, spread
+from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
 from visual_dynamics.data.shard_files import holds_footage
 from visual_dynamics.data.shards import free_memory, open_pairs
-from visual_dynamics.data.sheet_pairs import COMPOSED_LAYOUT, holds_composed_characters, read_sheets_at, sheet_pairs
-from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.data.sheets import COMPOSED_LAYOUT, COMPOSED_TABLE, Sheet, read_sheets_at
 from visual_dynamics.errors import UserError
 
 Kind = Literal["drawn", "footage", "characters", "sheets", "pairs"]
@@ -105,7 +106,7 @@ def sprite_split(name: str) -> reed.Split:
 
 def sheet_layout(spec: DataSpec) -> str | None:
     """How sprite sheets are cut into frames; None where the data are no sprite sheets."""
-    return spec.sheets or (COMPOSED_LAYOUT if holds_composed_characters(Path(spec.data)) else None)
+    return spec.sheets or (COMPOSED_LAYOUT if (Path(spec.data) / COMPOSED_TABLE).is_file() else None)
 
 
 def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
@@ -151,6 +152,41 @@ def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
     train, held_out = split_sheets(read_sheets_at(Path(spec.data), sheet_layout(spec) or ""))
     sheets = train if split == "train" else held_out
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
+
+
+def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background: float) -> Pairs:
+    """Pairs of frames within each tag (all frames of a sheet without tags), in the middle of size x size pixels.
+
+    Alpha shows `background`, a grey level in [0, 1]. Pixel art is never scaled: a frame larger than size is an error.
+    """
+    stores: list[Tensor] = []
+    places: list[tuple[int, int]] = []
+    count = 0
+    for sheet in sheets:
+        _, height, width, _ = sheet.frames.shape
+        if max(height, width) > size:
+            raise UserError(f"frames of {width} x {height} pixels do not fit into the model's {size} x {size}")
+        clips = [range(tag.first, tag.last + 1) for tag in sheet.tags] or [range(len(sheet.frames))]
+        for clip in clips:
+            places += [(count + first, count + second) for first, second in clip_moves(clip, between)]
+        stores.append(over_grey(sheet.frames, size, background))
+        count += len(sheet.frames)
+    if not places:
+        raise UserError("the sprite sheets have no two frames of one animation")
+    first, second = torch.tensor(places, dtype=torch.int64).unbind(1)
+    return Pairs(torch.cat(stores), first, second)
+
+
+def over_grey(frames: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], size: int, background: float) -> Tensor:
+    """RGBA (T, H, W, 4) in the middle of a grey square: uint8 (T, 3, size, size)."""
+    count, height, width, _ = frames.shape
+    alpha = frames[..., 3:].astype(np.float32) / 255
+    level = round(255 * background)
+    mixed = np.rint(frames[..., :3] * alpha + level * (1 - alpha)).astype(np.uint8)
+    room = np.full((count, size, size, 3), level, np.uint8)
+    top, left = (size - height) // 2, (size - width) // 2
+    room[:, top : top + height, left : left + width] = mixed
+    return torch.from_numpy(room).permute(0, 3, 1, 2).contiguous()
 
 
 def _own_pairs(spec: DataSpec, split: DataSplit, count: int | None) -> Pairs | None:

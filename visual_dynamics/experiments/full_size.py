@@ -31,7 +31,7 @@ from torch import Tensor
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import load_cv2, warp
 from visual_dynamics.data import shapes
-from visual_dynamics.data.shapes_large import draw_large
+from visual_dynamics.data.shapes import draw_large
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import Group, number, sheet, table, to_pixels

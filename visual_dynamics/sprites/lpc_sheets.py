@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from visual_dynamics.data.sheets import COMPOSED_TABLE as TABLE
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_atomically, write_together
 from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.lpc import HEIGHT, WIDTH, LpcCharacter
 
-TABLE, CREDITS = "characters.json", "CREDITS.txt"
+CREDITS = "CREDITS.txt"
 
 
 def credits_text(layers: Path, used: Iterable[str]) -> str:
