@@ -8,8 +8,6 @@ import torch
 from PIL import Image
 
 from visual_dynamics.data import shapes
-from visual_dynamics.evaluation.motion_distribution import motion_correlations, motion_table
-from visual_dynamics.evaluation.shape_futures import ShapeImages, true_motions
 from visual_dynamics.experiments.shapes import ShapesOptions, compute, draw
 
 CPU = torch.device("cpu")
@@ -52,12 +50,3 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = draw(result, tmp_path)
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800
-
-
-def test_truth_measured_twice_is_close() -> None:
-    """The floor of the table is small where there are samples enough."""
-    scenes = shapes.draw_scenes(40, 1, "test")
-    images = ShapeImages(shapes.images(scenes).float() / 255, shapes.visible_masks(scenes))
-    one, two = (true_motions(scenes, "integer", images, 12, seed, lambda share: None) for seed in (1, 2))
-    assert motion_table(one, two)["squares"] < 0.6
-    assert motion_correlations(one)["circle_triangle"] > 0.97

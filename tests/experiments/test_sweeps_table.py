@@ -92,7 +92,7 @@ def test_numbers_by_hand(result: dict, runs: Path) -> None:
         moved = network.decode(network.encode_image(before[None]), kernels)[0]
         errors.append(float((moved - (after - before)).square().sum()))
     assert found["held_out_error"] == pytest.approx(np.mean(errors), rel=1e-3)
-    whole = latents.measure(model, "z32", pairs, CPU, lambda share: None)
+    whole = latents.measure(model, "z32", pairs, lambda share: None)
     assert found["components"] == whole["components"] and found["non_zero"] == whole["non_zero"]
     np.testing.assert_allclose(np.array(found["z_logvar"]["centre"]) / 100, whole["z_logvar"]["centre"], atol=0.0051)
 

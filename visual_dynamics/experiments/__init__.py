@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from visual_dynamics.experiments import (
-    analogy_table,
-    animation_table,
+    analogy,
+    animation,
     disocclusion,
     full_size,
     futures,
@@ -19,8 +19,8 @@ from visual_dynamics.experiments import (
     relations,
     shapes,
     sweeps_table,
-    toy_world,
-    traversal_figure,
+    toy,
+    traversal,
     video,
 )
 from visual_dynamics.reporting.base import SIZE, Experiment, Measured
@@ -36,23 +36,23 @@ def of_module(name: str, module: ModuleType) -> Experiment:
         lambda options, device, progress: Measured(module.compute(options, device, progress)),
         module.draw,
         getattr(module, "headline", None),
-        None if name in ("traversal", "video") else SIZE,
+        None if name == "video" else SIZE,
     )
 
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        of_module("toy", toy_world),
+        toy.EXPERIMENT,
         shapes.EXPERIMENT,
         futures.FUTURES,
         futures.FUTURES_SPRITES,
-        of_module("analogy", analogy_table),
-        of_module("animation", animation_table),
+        analogy.EXPERIMENT,
+        animation.EXPERIMENT,
         realism.EXPERIMENT,
         latents.EXPERIMENT,
         of_module("sweeps", sweeps_table),
-        of_module("traversal", traversal_figure),
+        traversal.EXPERIMENT,
         of_module("layers", layers_table),
         disocclusion.EXPERIMENT,
         relations.EXPERIMENT,

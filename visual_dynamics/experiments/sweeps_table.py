@@ -79,6 +79,7 @@ IMAGES, SMALL_IMAGES = shapes_experiment.IMAGES, 20
 SAMPLES, SMALL_SAMPLES = shapes_experiment.SAMPLES, 40
 POINTS = 80  # of a curve, at most
 LAST = 0.1  # share of the steps whose mean is the final training error
+BATCH = {"cpu": 16, "cuda": 128}
 SHOWN_SHARES = 12  # principal components whose share is stored
 UNIT = 0.01  # of the intervals: thousands of them are stored as whole numbers, as fine as a figure shows
 
@@ -177,7 +178,7 @@ def four_digits(value: float) -> float:
 
 def measure_latents(name: str, model: Model, pairs: Pairs, device: torch.device, tell: Tell) -> dict[str, Any]:
     """The statistics of the latents experiment, the long ones made short."""
-    found = latents.measure(model, name, pairs, device, lambda share: tell(f"z of {name}", share))
+    found = latents.measure(model, name, pairs, partial(tell, f"z of {name}"))
     kept = ("model", "weights", "latent", "non_zero", "non_zero_by_threshold", "components", "active")
     return {key: found[key] for key in kept} | {
         "component_shares": [round(share, 4) for share in found["component_shares"][:SHOWN_SHARES]],
@@ -199,7 +200,7 @@ def reconstruction_error(model: Model, pairs: Pairs, device: torch.device) -> fl
     """
     errors, network = [], model.predictor.network
     random = torch.Generator().manual_seed(0)
-    for chosen in torch.arange(len(pairs)).split(latents.BATCH.get(device.type, latents.BATCH["cpu"])):
+    for chosen in torch.arange(len(pairs)).split(BATCH.get(device.type, BATCH["cpu"])):
         pair = Pair(*(frames.to(device) for frames in pairs.batch(chosen)))
         noise = torch.randn(len(chosen), network.config.latent, generator=random).to(device)
         predicted = network(pair.frame, pair.difference, noise).difference

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from visual_dynamics.files import write_atomically
 from visual_dynamics.images import Pixels
+from visual_dynamics.media import encode_png
 from visual_dynamics.provenance import short_commit
 
 PICTURE = 192  # pixels a side of a picture in a sheet, about: each of its own pixels becomes a square
@@ -84,13 +85,12 @@ def sheet(groups: Sequence[Group], labels: Sequence[str] = ()) -> bytes:
                 picture.paste(Image.fromarray(row[column]), (left, top))
             left += width + GAP
         left += WIDE_GAP - GAP
-    return png(picture)
+    return encode_png(np.array(picture))
 
 
-def png(picture: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return stream.getvalue()
+def opened(data: bytes) -> Pixels:
+    """The pixels of a PNG."""
+    return np.array(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
 def enlarged(picture: Pixels, side: int = PICTURE) -> Pixels:

@@ -1,0 +1,257 @@
+"""What dimensions of z mean: each of the strongest is varied alone, on several images.
+
+Paper      "Visualizing the Latent Representation": the figure in which dimensions (a) to (c) move something, and (d),
+           whose log-variance is about 0, moves nothing. The number beside it is added here.
+Command    visual-dynamics reproduce traversal [--sprites FOLDER [--sprites-model MODEL]] [--samples IMAGES]
+Cost       about 20 s for each model on one CPU core.
+Paper says dimensions with a small variance record a certain type of motion, alike on all images; the others none.
+
+Protocol: dimensions are ranked by the mean KL divergence of the stored training posteriors to the prior; one with 0.01
+nats or less is inactive. A dimension goes from -3 to 3 deviations of z over these posteriors; the others stay. The path
+leads through the code of the image at rest, that of two equal frames: z = 0 would decode to a blurred average.
+
+Pixels moved: mean absolute difference of colours in [0, 1] between the two ends, mean over 20 test images. Ratio: the
+mean of the five strongest dimensions over the median of the inactive ones; it should be 20 at least for each of the
+five. On Shapes the displacements of the shapes between the ends are measured, too. Images are chosen before anything is
+moved: generated test scenes, those that hide least first; frames of Reed's test characters, drawn by the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from visual_dynamics.api import Model, load
+from visual_dynamics.data import reed as sprites
+from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import spread
+from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.motion_distribution import measure_displacement
+from visual_dynamics.experiments.futures import CREDIT
+from visual_dynamics.images import Pixels
+from visual_dynamics.media import encode_animation
+from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
+from visual_dynamics.reporting.drawing import Group, enlarged, listed, opened, sheet, table, to_pixels
+from visual_dynamics.sampling.moves import VALUES, Usage, moved, path, path_values, stored_usage, traverse
+
+IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on
+SHOWN = 3  # of them in the figure
+STRONGEST = 5
+TARGET = 20.0  # ratio
+MEASURED = 32  # active dimensions at most, and as many inactive ones
+PICTURE = 128  # pixels a side of a picture, about
+EVERY = 2  # value of a path is in the filmstrip
+RATE = 8  # pictures a second of the animation
+SHAPES = {"circle_dy": "circle dy, px", "square_dx": "square dx, px", "triangle_dx": "triangle dx, px"}
+
+
+@dataclass(frozen=True)
+class TraversalOptions(ExperimentOptions):
+    model: str = "shapes"
+    sprites_model: str = "sprites"
+    sprites: Path | None = None  # the folder of Reed's characters, to show the sprites' model as well
+
+
+@dataclass(frozen=True)
+class Images:
+    """What is moved."""
+
+    frames: Tensor  # float (N, 3, S, S)
+    source: str  # in words
+    masks: Tensor | None = None  # float (N, 3, S, S): circle, square, triangle
+
+
+def compute(options: TraversalOptions, device: torch.device, progress: Progress) -> Measured:
+    """The Shapes model, and the sprites' if they are given."""
+    count = options.samples or (SMALL_IMAGES if options.small else IMAGES)
+    models = {"shapes": options.model} | ({"sprites": options.sprites_model} if options.sprites else {})
+    sets: dict[str, Any] = {}
+    pictures: dict[str, bytes] = {}
+    for name, (which, model) in {name: (which, ranked_model(which, device)) for name, which in models.items()}.items():
+        if options.sprites and name == "sprites":
+            images = sprite_images(options.sprites, count, options.seed, model.size)
+        else:
+            images = shapes_images(count, options.seed, model.size)
+        sets[name] = measure(model, which, images, partial(progress, name))
+        pictures |= {f"traversal_{name}.{kind}": data for kind, data in drawn(model, sets[name], images).items()}
+    protocol = {"strongest": STRONGEST, "values": path_values(VALUES).tolist(), "target": TARGET}
+    return Measured({"sets": sets, "protocol": protocol}, pictures)
+
+
+def ranked_model(name: str, device: torch.device) -> Model:
+    """A model whose dimensions can be ranked; a learned prior does not say how much a dimension tells of a motion."""
+    model = load(name, str(device))
+    if not len(model.weights.posteriors):
+        raise UserError(f"{name} holds no training posteriors, which rank the dimensions of z: choose another model")
+    return model
+
+
+def shapes_images(count: int, seed: int, size: int) -> Images:
+    """The first test scenes, those in which the shapes hide least of each other first."""
+    scenes = shapes.draw_scenes(count, seed, "test")
+    visible, whole = (mask.sum((2, 3)) for mask in shapes.masks(scenes, rendering="smooth", size=16))
+    scenes = scenes.subset((visible / whole).nan_to_num(0).amin(1).argsort(descending=True, stable=True))
+    frames = shapes.images(scenes, rendering="smooth", size=size).float() / 255
+    masks = shapes.visible_masks(scenes, rendering="smooth", size=size)
+    return Images(frames, "generated test scenes, at sub-pixel places", masks)
+
+
+def sprite_images(folder: Path, count: int, seed: int, size: int) -> Images:
+    """A frame of each of `count` test characters; no character twice."""
+    characters = sprites.read_characters(folder, sprites.reed_split().test)
+    chosen = characters.subset(spread(len(characters), count, seed).numpy())
+    pairs = sprites.sprite_pairs(chosen, size=max(64, size)).resized(size)
+    each = len(pairs) // len(chosen)
+    moments = torch.randint(each, (len(chosen),), generator=torch.Generator().manual_seed(seed))
+    frames = pairs.batch(torch.arange(len(chosen)) * each + moments).frame
+    return Images(frames, f"frames of Reed's test characters. {CREDIT}")
+
+
+def measure(model: Model, name: str, images: Images, progress: Callable[[float], object]) -> dict[str, Any]:
+    """What the dimensions of a model move."""
+    used = stored_usage(model.weights.posteriors)
+    strongest, inactive = used.active[:STRONGEST], used.inactive[:MEASURED]
+    rows = vary(model, used, used.active[:MEASURED] + inactive, images, progress)
+    by_dimension = {row["dimension"]: row["moved"] for row in rows}
+    strong = [by_dimension[dimension] for dimension in strongest] or [0.0]
+    still = median(by_dimension[dimension] for dimension in inactive) if inactive else None
+    return {
+        "model": Path(name).name,
+        "weights": model.weights.digest,
+        "latent": len(used.nats),
+        "images": len(images.frames),
+        "source": images.source,
+        "active": len(used.active),
+        "inactive": used.inactive,
+        "rows": rows,
+        "moved_by_strongest": fmean(strong),
+        "moved_by_inactive": still,
+        "ratio": fmean(strong) / still if still else None,
+        "least_ratio": min(strong) / still if still else None,
+    }
+
+
+def vary(
+    model: Model, used: Usage, dimensions: list[int], images: Images, progress: Callable[[float], object]
+) -> list[dict[str, Any]]:
+    """For each dimension the pixels moved from one end to the other, mean over the images.
+
+    On Shapes also how far apart, in pixels, the places of each shape at the two ends lie.
+    """
+    ends = torch.cat([path(used, dimension, path_values(VALUES)[[0, -1]]) for dimension in dimensions])
+    pixels, places = [], []
+    for place, frame in enumerate(images.frames):
+        found = traverse(model.predictor, frame, ends).cpu()
+        pixels.append([moved(pair) for pair in found.split(2)])
+        if images.masks is not None:
+            masks = images.masks[place].expand(len(ends), -1, -1, -1)
+            shifts = measure_displacement(frame.expand_as(found), masks, found)  # (2 * dimensions, 3 shapes, 2)
+            places.append(shifts[1::2] - shifts[::2])
+        progress((place + 1) / len(images.frames))
+    rows: list[dict[str, Any]] = [
+        {"dimension": dimension, "nats": float(used.nats[dimension]), "moved": fmean(values)}
+        for dimension, values in zip(dimensions, zip(*pixels, strict=True), strict=True)
+    ]
+    if places:
+        for row, (circle, square, triangle) in zip(rows, torch.stack(places).nanmean(0).tolist(), strict=True):
+            row |= {"circle_dy": circle[1], "square_dx": square[0], "triangle_dx": triangle[0]}
+    return rows
+
+
+def drawn(model: Model, found: dict[str, Any], images: Images) -> dict[str, bytes]:
+    """The strongest dimensions and an inactive one: a filmstrip (png) and an animation (webp)."""
+    used, values = stored_usage(model.weights.posteriors), path_values(VALUES)
+    dimensions = used.active[:STRONGEST] + used.inactive[:1]
+    if not dimensions:
+        return {}
+    steps = torch.cat([path(used, dimension, values) for dimension in dimensions])
+    strips: list[list[list[Pixels]]] = []  # image, dimension, value
+    for frame in images.frames[:SHOWN]:
+        large = [enlarged(to_pixels(one), PICTURE) for one in traverse(model.predictor, frame, steps)]
+        strips.append([large[start : start + VALUES] for start in range(0, len(large), VALUES)])
+    words = [nats(found, dimension) for dimension in dimensions]
+    filmstrip = [
+        Group(f"image {place}", [f"{value:g}" for value in values[::EVERY].tolist()], [row[::EVERY] for row in strip])
+        for place, strip in enumerate(strips, 1)
+    ]
+    there = range(VALUES)
+    pages = []  # all dimensions side by side, a row an image, from one end to the other and back
+    for value in (*there, *reversed(there[1:-1])):
+        groups = [
+            Group(f"dim. {dimension}", [words[place]], [[strip[place][value]] for strip in strips])
+            for place, dimension in enumerate(dimensions)
+        ]
+        pages.append(opened(sheet(groups)))
+    labels = [f"{dimension}\n{text}" for dimension, text in zip(dimensions, words, strict=True)]
+    return {"png": sheet(filmstrip, labels), "webp": encode_animation(np.stack(pages), RATE, ".webp")}
+
+
+def nats(found: dict[str, Any], dimension: int) -> str:
+    if dimension in found["inactive"]:
+        return "inactive"
+    return next(f"{row['nats']:.1f} nats" for row in found["rows"] if row["dimension"] == dimension)
+
+
+def draw(result: dict[str, Any], folder: Path) -> str:
+    """Table and conclusion of each model."""
+    parts = []
+    for name, found in result["sets"].items():
+        parts += [f"### Dimensions of z, {name}", moved_table(found), conclusion(found, result["protocol"])]
+    parts.append("Last in filmstrip and animation comes an inactive dimension, if there is one.")
+    return "\n\n".join(parts)
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    measure = f"pixels moved, strongest dimensions over inactive ones: {' / '.join(result['sets'])}"
+    ours = listed([found["ratio"] for found in result["sets"].values()], 1)
+    return Headline(measure, "no numbers", ours, f"{result['protocol']['target']:g} (target, at least)")
+
+
+def moved_table(found: dict[str, Any]) -> str:
+    """What each dimension moves: the strongest first, the inactive ones last."""
+    more = {name: words for name, words in SHAPES.items() if name in found["rows"][0]}
+    rows = []
+    for row in found["rows"]:
+        inactive = " (inactive)" if row["dimension"] in found["inactive"] else ""
+        cells = [f"{row['dimension']}{inactive}", f"{row['nats']:.2f}", f"{row['moved']:.5f}"]
+        rows.append([*cells, *("none" if row[name] is None else f"{row[name]:+.1f}" for name in more)])
+    return table(["dimension", "KL, nats", "pixels moved", *more.values()], rows)
+
+
+def conclusion(found: dict[str, Any], protocol: dict[str, Any]) -> str:
+    """The ratio, or why there is none, and where the numbers come from."""
+    count = len(found["inactive"])
+    if not count:
+        words = "No dimension is inactive: there is nothing to compare with."
+    elif found["ratio"] is None:
+        words = "The inactive dimensions move nothing at all."
+    else:
+        words = (
+            f"The strongest {protocol['strongest']} move pixels by {found['moved_by_strongest']:.4f} on average, the "
+            f"{count:,} inactive by {found['moved_by_inactive']:.5f} (median): ratio {found['ratio']:.1f}, "
+            f"of the least of the strongest {found['least_ratio']:.1f} (target: at least {protocol['target']:g})."
+        )
+    source = found["source"].removesuffix(".")
+    return (
+        f"{found['active']:,} of {found['latent']:,} dimensions are active. {words} {found['images']} images: {source}."
+    )
+
+
+EXPERIMENT = Experiment(
+    "traversal",
+    "what the strongest dimensions of z move, each varied alone (figure of the meaning of z)",
+    __doc__,
+    TraversalOptions,
+    compute,
+    draw,
+    headline,
+    frame_size=None,
+)
