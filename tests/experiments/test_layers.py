@@ -1,6 +1,5 @@
-"""The figure of learned layers in small: what is chosen where, and figures from the JSON alone."""
+"""The learned layers in small: what is chosen where, the figures, and tables from the JSON alone."""
 
-import base64
 import io
 import json
 from pathlib import Path
@@ -13,10 +12,11 @@ from PIL import Image
 
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
+from visual_dynamics.evaluation.layer_maps import BEST, COLOUR, KINDS, LEVELS, Images, segments, summary
 from visual_dynamics.evaluation.layer_overlap import Choice
-from visual_dynamics.experiments import layers_figures, layers_pictures, layers_table
-from visual_dynamics.experiments.futures_figure import as_pixels, encoded
-from visual_dynamics.experiments.layers_table import BEST, COLOUR, KINDS, LEVELS, Images, Options
+from visual_dynamics.experiments import layers
+from visual_dynamics.experiments.layers import LayersOptions
+from visual_dynamics.reporting.base import Measured
 
 CPU = torch.device("cpu")
 SEED = 56  # an object is hidden behind another in a choosing and in a test image
@@ -24,21 +24,23 @@ ROWS = ("best map", BEST, "read-out of one scale", "read-out of all scales")
 FLOORS = ("colour channel", COLOUR, "mean mask", "all objects together")
 
 
-def pixels(text: str) -> np.ndarray:
-    return np.array(Image.open(io.BytesIO(base64.b64decode(text))))
-
-
-def make(options: Options) -> dict:
+def make(path: Path, samples: int, seed: int = SEED) -> Measured:
     patch = pytest.MonkeyPatch()
-    patch.setattr(layers_table, "CHOOSING", 10)
-    made = layers_table.compute(options, CPU, lambda what, share: None)
+    patch.setattr(layers, "CHOOSING", 10)
+    options = LayersOptions(samples=samples, seed=seed, model=str(path))
+    made = layers.compute(options, CPU, lambda step, share: None)
     patch.undo()
-    return json.loads(json.dumps(made))
+    return made
 
 
 @pytest.fixture(scope="module")
-def result(tiny_weights_file: Path) -> dict:
-    return make(Options(str(tiny_weights_file), samples=12, seed=SEED))
+def measured(tiny_weights_file: Path) -> Measured:
+    return make(tiny_weights_file, 12)
+
+
+@pytest.fixture(scope="module")
+def result(measured: Measured) -> dict:
+    return json.loads(json.dumps(measured.numbers))
 
 
 def test_every_row_and_cell_is_there(result: dict) -> None:
@@ -50,7 +52,6 @@ def test_every_row_and_cell_is_there(result: dict) -> None:
                 shares = {"iou", "iou_choosing", "inside", "covered"} & set(cell)
                 assert "iou" in shares and all(0 <= cell[share] <= 1 for share in shares)
                 assert cell["images"] == result["seen"][name] <= 12
-    assert all(result[name] is not None for name in ("seed", "commit", "weights", "device", "seconds", "protocol"))
 
 
 def test_the_best_map_is_measured_on_test_images(result: dict, tiny_weights_file: Path) -> None:
@@ -102,7 +103,7 @@ def test_floors_and_read_outs_by_hand(result: dict, tiny_weights_file: Path) -> 
         scenes = shapes.draw_scenes(count, SEED, split)
         frames = shapes.images(scenes, rendering="smooth", size=16) / 255
         masks[split] = shapes.masks(scenes, rendering="smooth", size=16)
-        pixels_of[split] = layers_table.segments(network, frames).permute(0, 2, 3, 1).flatten(0, 2).double().numpy()
+        pixels_of[split] = segments(network, frames).permute(0, 2, 3, 1).flatten(0, 2).double().numpy()
         pixels_of[split] = np.pad(pixels_of[split], ((0, 0), (0, 1)), constant_values=1)
         seen[split] = masks[split].visible.mean((2, 3)).numpy() >= 12 / 64**2
         assert not seen[split].all()
@@ -128,7 +129,7 @@ def test_floors_and_read_outs_by_hand(result: dict, tiny_weights_file: Path) -> 
 
 
 def test_test_images_have_no_say_in_the_choice(result: dict, tiny_weights_file: Path) -> None:
-    fewer = make(Options(str(tiny_weights_file), samples=5, seed=SEED))
+    fewer = make(tiny_weights_file, 5).numbers
     for name, row in result["rows"].items():
         for kind in KINDS:
             for thing, cell in row[kind].items():
@@ -149,46 +150,43 @@ def test_images_in_the_figures_show_every_object() -> None:
     visible = whole.clone()
     visible[0, 1, :4] = 0  # half of a square is hidden
     whole[2, 2, 1:] = visible[2, 2, 1:] = 0  # most of a triangle lies outside the frame
-    assert layers_table.in_sight(Images(torch.zeros(5, 3, 8, 8), visible, whole)).tolist() == [1, 3, 4, 0]
+    assert layers.in_sight(Images(torch.zeros(5, 3, 8, 8), visible, whole)).tolist() == [1, 3, 4, 0]
 
 
 def test_one_test_image_will_do(tiny_weights_file: Path, tmp_path: Path) -> None:
-    text = layers_table.draw(make(Options(str(tiny_weights_file), samples=1, seed=2)), tmp_path)
+    text = layers.draw(make(tiny_weights_file, 1, seed=2).numbers, tmp_path)
     assert "nan" not in text and "± 0.000" in text
 
 
 def test_what_is_never_seen_has_no_numbers() -> None:
-    cell = layers_table.summary(Choice(0, 0, 0.5, 0.5), torch.zeros(4, 0))
+    cell = summary(Choice(0, 0, 0.5, 0.5), torch.zeros(4, 0))
     assert [cell[name] for name in ("iou", "iou_error", "inside", "covered", "images")] == [None] * 4 + [0]
 
 
-def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
-    text = layers_table.draw(result, tmp_path)
-    assert (tmp_path / "layers.md").read_text() == text and result["weights"][:12] in text
+def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
+    text = layers.draw(result, tmp_path)
     assert text.count("floor: ") == 8 and f"{result['rows']['mean mask']['visible']['circle']['iou']:.2f}" in text
-    scales = result["protocol"]["scales"]
-    names = {f"layers_scale_{number + 1}.png" for number in range(scales)} | {"layers_regions.png", "layers.md"}
-    assert {path.name for path in tmp_path.iterdir()} == names
-    picture = result["pictures"][0]
-    assert pixels(picture["input"]).shape == (16, 16, 3)
-    assert [pixels(strip).shape for strip in picture["scales"]] == [(16 * result["protocol"]["maps"], 16, 3)] * scales
-    regions = Image.open(tmp_path / "layers_regions.png")
-    assert regions.width > 10 * 160 and regions.height > len(result["pictures"]) * 160
+    assert not list(tmp_path.iterdir()) and layers.headline(result).ours.count(" / ") == 2
+
+
+def test_every_scale_has_a_gallery(measured: Measured, result: dict) -> None:
+    names = {f"layers_scale_{number + 1}.png" for number in range(result["protocol"]["scales"])}
+    assert set(measured.pictures) == names | {"layers_regions.png"}
+    regions = Image.open(io.BytesIO(measured.pictures["layers_regions.png"]))
+    assert regions.width > 10 * 192 and regions.height > len(result["protocol"]["shown"]) * 192
 
 
 def test_regions_are_white_where_both_agree() -> None:
     region, mask = torch.tensor([[True, True], [False, False]]), torch.tensor([[True, False], [True, False]])
     colours = [[[255, 255, 255], [255, 0, 0]], [[0, 0, 255], [0, 0, 0]]]
-    assert pixels(layers_pictures.both_regions(region, mask)).tolist() == colours
+    assert layers.both_regions(region, mask).tolist() == colours
 
 
 def test_a_gallery_is_in_the_order_of_preference() -> None:
     """Maps of one grey each: ground, circle, triangle, more of a circle."""
     greys, shares = (250, 64, 160, 16), [[0, 0, 0, 1], [0.6, 0.4, 0, 0], [0, 0, 0.9, 0.1], [0.8, 0, 0.2, 0]]
-    strip = torch.tensor(greys).repeat_interleave(16)[None, :, None].expand(3, 64, 16) / 255
-    row = {"input": encoded(as_pixels(torch.ones(3, 16, 16))), "scales": [encoded(as_pixels(strip))]}
-    protocol = {"maps": 4, "objects": shapes.OBJECTS}
-    (band,) = layers_figures.gallery({"protocol": protocol, "preferences": shares, "pictures": [row]}, 0)
-    line = np.array(Image.open(io.BytesIO(band)))[-50, :, 0]
+    maps = (torch.tensor(greys) / 255)[None, :, None, None].expand(1, 4, 16, 16)
+    made = layers.gallery([np.full((16, 16, 3), 255, np.uint8)], maps, torch.tensor(shares))
+    line = np.array(Image.open(io.BytesIO(made)))[-50, :, 0]
     seen = [value for value, before in zip(line[1:], line, strict=False) if value != before and value != 255]
     assert seen == [round((255 * grey) ** 0.5) for grey in (16, 64, 160, 250)]
