@@ -12,11 +12,23 @@ from PIL import Image
 
 from tests.characters import noise_characters
 from visual_dynamics.data.reed import Characters, pack_characters
-from visual_dynamics.sprites.lpc import ARROW, CELL, HEIGHT, WIDTH
+from visual_dynamics.images import Pixels
+from visual_dynamics.sprites.lpc import ANIMATIONS, ARROW, CELL, HEIGHT, WIDTH
 
 # --- LPC layers ---
 
+REED_WINDOW = (9, 2, 60)  # top, left, size of Reed's frames: the last 5 rows are the upper edge of the cell below
+
 BOXES = {"body": (20, 60), "eyes": (22, 24), "feet": (55, 60), "legs": (45, 58), "torso": (32, 48), "belt": (44, 46)}
+
+
+def cut_frames(sheet: Pixels, top: int = 0, left: int = 0, size: int = CELL) -> Pixels:
+    """(1344, 832, 4) -> (178, size, size, 4): a window of each cell that is used; transparent beyond the sheet."""
+    edge = max(0, top + size - CELL), max(0, left + size - CELL)
+    padded = np.pad(sheet, ((0, edge[0]), (0, edge[1]), (0, 0)))
+    lengths = [frames for frames, views in ANIMATIONS.values() for _ in range(views)]
+    corners = [(row * CELL + top, column * CELL + left) for row, n in enumerate(lengths) for column in range(n)]
+    return np.stack([padded[y : y + size, x : x + size] for y, x in corners])
 
 
 def paint(path: Path, colour: tuple[int, int, int, int], rows: tuple[int, int] = (20, 60), cells: int = 21) -> None:

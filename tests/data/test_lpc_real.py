@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.conftest import REED_WINDOW, cut_frames
 from tests.data.test_lpc import check_recipes, recipes
 from visual_dynamics.images import Pixels
-from visual_dynamics.sprites.lpc import REED_WINDOW, Layers, compose, cut_frames
-from visual_dynamics.sprites.lpc_sheets import credits_text
+from visual_dynamics.sprites.lpc import Layers, compose, credits_text
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 LAYERS, REED = SHARED / "lpc", SHARED / "sprites"
@@ -25,7 +25,7 @@ def test_the_real_layers_make_distinct_characters() -> None:
     characters = list(compose(LAYERS, 4, 0))
     assert len({c.digest for c in characters}) == 4
     for character in characters:
-        assert (character.frames[..., 3] > 0).any((1, 2)).all()  # a figure in each frame
+        assert (cut_frames(character.sheet)[..., 3] > 0).any((1, 2)).all()  # a figure in each frame
         text = credits_text(LAYERS, character.recipe)
         assert "2668274d5a96c91584172f2d299b90f0a8c0caac" in text and "Stephen Challener (AKA Redshrike)" in text
 

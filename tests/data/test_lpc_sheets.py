@@ -1,7 +1,8 @@
-"""Folders of sheets of LPC characters: what is stored, read again and credited."""
+"""Folders of composed characters: what is stored and credited."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -9,39 +10,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from visual_dynamics.errors import UserError
-from visual_dynamics.sprites.lpc import LpcCharacter, compose
-from visual_dynamics.sprites.lpc_sheets import credits_text, read_sheets, write_sheets
+from visual_dynamics.sprites.lpc import LpcCharacter, compose, credits_text, holds_characters, write_characters
 
 
-def test_sheets_are_read_as_they_were_written(tmp_path: Path, layers: Path) -> None:
+def test_what_is_written(tmp_path: Path, layers: Path) -> None:
     made = list(compose(layers, 3, 0))
-    assert write_sheets(tmp_path / "out", iter(made), layers) == 3
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *(f"{number:04d}.png" for number in range(3)),
-        "CREDITS.txt",
-        "characters.json",
-    ]
-    for before, after in zip(made, read_sheets(tmp_path / "out"), strict=True):
-        assert (after.number, after.attributes, after.recipe) == (before.number, before.attributes, before.recipe)
-        assert np.array_equal(after.frames, before.frames)
+    assert write_characters(tmp_path / "out", iter(made), layers) == 3
+    assert holds_characters(tmp_path / "out")
+    names = [*(f"{number:04d}.png" for number in range(3)), "CREDITS.txt", "characters.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
     table = json.loads((tmp_path / "out/characters.json").read_text())["characters"]
-    assert [(entry["sex"], entry["weapon"]) for entry in table] == [(c.sex, c.weapon) for c in made]
+    for entry, character in zip(table, made, strict=True):
+        assert entry["number"] == character.number and tuple(entry["recipe"]) == character.recipe
+        assert entry["attributes"] == character.attributes and entry["sex"] == character.attributes["sex"]
+        with Image.open(tmp_path / "out" / f"{character.number:04d}.png") as image:
+            sheet = np.array(image)
+        assert np.array_equal(sheet, character.sheet)
+        assert entry["sha256"] == hashlib.sha256(sheet.tobytes()).hexdigest()
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, layers: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write_sheets(tmp_path, interrupted(compose(layers, 3, 0)), layers)
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["0000.png", "0001.png"]
-    with pytest.raises(UserError, match=r"no characters\.json in .*: prepare the characters again"):
-        read_sheets(tmp_path)
-    first = tmp_path / "0000.png"
-    (tmp_path / "0001.png").write_bytes(first.read_bytes())  # of another character: not to be kept
+        write_characters(tmp_path / "out", interrupted(compose(layers, 3, 0)), layers)
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["0000.png", "0001.png"]
+    assert not holds_characters(tmp_path / "out")
+    first = tmp_path / "out" / "0000.png"
+    (tmp_path / "out" / "0001.png").write_bytes(first.read_bytes())  # of another character: replaced
     before = first.stat().st_mtime_ns
-    write_sheets(tmp_path, compose(layers, 3, 0), layers)
+    write_characters(tmp_path / "out", compose(layers, 3, 0), layers)
     assert first.stat().st_mtime_ns == before
-    assert [c.digest for c in read_sheets(tmp_path)] == [c.digest for c in compose(layers, 3, 0)]
+    write_characters(tmp_path / "whole", compose(layers, 3, 0), layers)
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
 def interrupted(characters: Iterator[LpcCharacter]) -> Iterator[LpcCharacter]:
@@ -49,22 +51,10 @@ def interrupted(characters: Iterator[LpcCharacter]) -> Iterator[LpcCharacter]:
     raise KeyboardInterrupt
 
 
-def test_sheets_of_another_run_are_noticed(tmp_path: Path, layers: Path) -> None:
-    write_sheets(tmp_path, compose(layers, 2, 0), layers)
-    paths = [tmp_path / f"{number:04d}.png" for number in range(2)]
-    paths[1].write_bytes(paths[0].read_bytes())
-    with pytest.raises(UserError, match=r"0001\.png is not the sheet that characters\.json tells of"):
-        list(read_sheets(tmp_path))
-    paths[0].write_bytes(b"")
-    with pytest.raises(UserError, match=r"0000\.png is missing or not a readable PNG"):
-        next(read_sheets(tmp_path))
-
-
 @pytest.mark.parametrize("table", ["", "[]", '{"characters": [{"number": 0}]}', '{"characters": 3}', "\xff"])
-def test_a_broken_table_is_told_in_one_line(tmp_path: Path, table: str) -> None:
+def test_a_broken_table_is_not_ours(tmp_path: Path, table: str) -> None:
     (tmp_path / "characters.json").write_text(table, encoding="latin-1")
-    with pytest.raises(UserError, match=r"characters\.json in .* is not a readable table of characters"):
-        read_sheets(tmp_path)
+    assert not holds_characters(tmp_path)
 
 
 def test_credits_hold_the_words_of_the_layers(tmp_path: Path) -> None:

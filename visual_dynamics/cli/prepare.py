@@ -30,13 +30,12 @@ def lpc(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Compose characters from layers: a sheet each, a table of what they wear, and the credits."""
-    from visual_dynamics.sprites.lpc import compose
-    from visual_dynamics.sprites.lpc_sheets import holds_sheets, write_sheets
+    from visual_dynamics.sprites.lpc import compose, holds_characters, write_characters
 
-    _check_out(out, overwrite, holds_sheets)
+    _check_out(out, overwrite, holds_characters)
     with progress_bar("characters") as progress:
         made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
-        written = write_sheets(out, made, layers)
+        written = write_characters(out, made, layers)
     typer.echo(f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them")
 
 

@@ -25,12 +25,13 @@ ALIKE = 3.0  # distance up to which two start poses are one: that of a pixel fro
 FOLLOWS = 0.1  # share of the poses' distance from the target by which they may miss, and no other start pose is tried
 CLEARLY = 0.5  # another start pose must miss by less than this share
 
-# of find_way; shares of the mean distance between the poses and the target
+# of find_way; shares of the mean distance between the poses and the target. Measured across the sexes of Reed's test
+# characters, error of a frame: 12.7 with both cases, 27 without the first, 15.2 without the second, 54 without a guide.
 NEAR = 0.3  # guide and model of poses agree up to this distance
+TRUST = 2.0  # sum of the distances of frames in a row that do not agree, from which on the guide is astray
+STILL = 0.25  # share of the reference's step: a guide that moves less stands still
 DOUBT = 0.1  # between a draft and what the model of poses makes of it: it may be no pose of this target
-STILL = 0.25  # share of the reference's step: a guide that goes less far stands still
-ASTRAY = 0.2  # by which the guide misses the next frame of the model of poses by more from its own than from its frame
-TRUST = 2.0  # sum of the distances of frames in a row that do not agree, until the guide is taken to be astray
+ASTRAY = 0.2  # by which the guide must come nearer to the next frame of the model of poses from its frame before
 
 
 def find_start(
@@ -113,16 +114,17 @@ def find_way(
 ) -> dict[int, Tensor]:
     """The frames of a clip in `order`, of which the first is given, each made by the guide from the one before it.
 
+    The guide goes its own way, and ignores single wrong poses. But it may take a wrong turn where animations part, and
+    never comes back: then all frames from there on are wrong. So the model of poses is followed in two cases:
+
+    1. They have disagreed for several frames: from the first of these on.
+    2. The guide stands still though the reference moves on, and its draft is no pose of the target. In this frame; or
+       in the frame before, if they disagreed there, and the guide goes on well from the frame of the model of poses.
+
     direct: every frame as the model of poses makes it. follow: a frame of the clip, the next one and what was made of
-    the first -> what the guide makes of the next, and its squared distance to the guide's draft of it. twins: of each
-    frame the first that looks the same in the reference, whose frames these are; its steps are taken as shares of a
-    length of its own.
+    the first -> what the guide makes of the next, and its distance to the guide's draft. twins: for each frame the
+    first that looks the same in the reference, whose steps are shares of a length of its own.
     """
-
-    def missed(before: int, after: int, start: Tensor) -> float:
-        """How far from the model of poses the guide ends that goes on from `start`."""
-        return distance(follow(before, after, start)[0], direct[after])
-
     first, *others = order
     length, span = (fmean([distance(x[first], x[frame]) for frame in others] or [0.0]) for x in (direct, reference))
     made = {first: direct[first]}
@@ -135,19 +137,16 @@ def find_way(
         else:
             made[after], doubt = follow(before, after, made[before])
             away = distance(made[after], direct[after])
-            if doubt > DOUBT * length and away > NEAR * length:
-                step = distance(made[before], made[after])
-                astray = span * step < STILL * length * distance(reference[before], reference[after])
-                if not astray and place + 1 < len(order):
-                    beyond = order[place + 1]
-                    own, other = (missed(after, beyond, x[after]) for x in (made, direct))
-                    astray = own > other + ASTRAY * length
-                if astray and apart and away > missed(before, after, direct[before]) + ASTRAY * length:
-                    made[before], apart = direct[before], []
-                    del made[after]
-                    continue
-                if astray:
-                    made[after] = direct[after]
+            moved = span * distance(made[before], made[after])
+            still = moved < STILL * length * distance(reference[before], reference[after])
+            if still and doubt > DOUBT * length and away > NEAR * length:
+                if apart:
+                    other, _ = follow(before, after, direct[before])
+                    if away > distance(other, direct[after]) + ASTRAY * length:
+                        made[before], apart = direct[before], []
+                        del made[after]
+                        continue
+                made[after] = direct[after]
         away = distance(made[after], direct[after])
         apart = [*apart, away] if away > NEAR * length else []
         if len(apart) > 1 and sum(apart) >= TRUST * length:

@@ -1,15 +1,18 @@
-"""Characters from Liberated Pixel Cup layers: any number, seeded, of both sexes, with weapons and with their credits.
+"""Characters composed of Liberated Pixel Cup layers: any number, seeded, of both sexes, with weapons and credits.
 
 A layer is a sheet of 13 x 21 cells of 64 x 64 pixels; a character is a few layers laid over each other. The animations
-and their order are those of Reed et al.'s 672 characters, which are made of the same layers: see `REED_WINDOW`.
+and their order are those of Reed et al.'s 672 characters, which are made of the same layers.
+
+A folder of composed characters holds NNNN.png for each, characters.json, and CREDITS.txt to go with any picture.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
@@ -17,67 +20,44 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
+from visual_dynamics.data.sheets import COMPOSED_TABLE as TABLE
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Pixels
+from visual_dynamics.files import check_folder, write_atomically, write_together
+from visual_dynamics.images import Pixels, open_image, read_picture
+from visual_dynamics.media import encode_png
 
 CELL = 64  # pixels
 COLUMNS, ROWS = 13, 21  # cells of a sheet
 HEIGHT, WIDTH = ROWS * CELL, COLUMNS * CELL
 ANIMATIONS = {"spellcast": (7, 4), "thrust": (8, 4), "walk": (9, 4), "slash": (6, 4), "shoot": (13, 4), "hurt": (6, 1)}
-FRAMES = sum(frames * views for frames, views in ANIMATIONS.values())  # 178; views are up, left, down, right
-REED_WINDOW = (9, 2, 60)  # top, left, size of Reed's frames: the last 5 rows are the upper edge of the cell below
+# frames a view, and views: up, left, down, right
 
 SEXES = ("female", "male")
 WORN = ("feet", "legs", "torso", "arms", "belt", "shoulders", "hair", "head")  # in the order in which they are laid
 WORN_OUT_OF_4 = {"arms": 2, "belt": 2, "shoulders": 1, "head": 1}  # the rest is always worn; head gear replaces hair
-WEAPONS = ("bow", "spear", "dagger", "wand")  # so the names of their sheets end: greatbow, woodwand
+WEAPONS = ("bow", "spear", "dagger", "wand")  # ends of the names of their sheets: greatbow, woodwand
 ARROW = "weapons/left hand/either/arrow.png"  # goes with every bow
 NOTHING = "none"
 
-CACHED_LAYERS = 192  # of 1.3 MB at most, as only visible pixels are held
-MAX_ATTEMPTS = 2_000  # draws for one character before the layers are taken to be exhausted
+CREDITS = "CREDITS.txt"
+CACHED_LAYERS = 192  # of 1.3 MB at most, as only visible pixels are stored
+MAX_ATTEMPTS = 2_000  # draws for one character before the layers are exhausted
 
-Report = Callable[[str], None]
-Progress = Callable[[int, int], None]
 Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True, eq=False)
 class LpcCharacter:
     number: int
-    attributes: dict[str, str]  # sex, body, eyes, what is worn, weapon -> what was chosen, named alike for both sexes
+    attributes: dict[str, str]  # sex, body, eyes, what is worn, weapon -> the choice, named alike for both sexes
     recipe: tuple[str, ...]  # layers relative to their folder, the lowest first
     sheet: Pixels  # (1344, 832, 4), alpha not multiplied in
-
-    @property
-    def sex(self) -> str:
-        return self.attributes["sex"]
-
-    @property
-    def weapon(self) -> str:
-        """bow (seen in shoot), spear (thrust, walk), dagger (slash, parts of walk), wand (slash) or none."""
-        return self.attributes["weapon"]
-
-    @property
-    def frames(self) -> Pixels:
-        """(178, 64, 64, 4)"""
-        return cut_frames(self.sheet)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the pixels."""
         return hashlib.sha256(self.sheet.tobytes()).hexdigest()
-
-
-def cut_frames(sheet: Pixels, top: int = 0, left: int = 0, size: int = CELL) -> Pixels:
-    """(1344, 832, 4) -> (178, size, size, 4): a window of each cell that is used; transparent beyond the sheet."""
-    edge = max(0, top + size - CELL), max(0, left + size - CELL)
-    padded = np.pad(sheet, ((0, edge[0]), (0, edge[1]), (0, 0)))
-    lengths = [frames for frames, views in ANIMATIONS.values() for _ in range(views)]
-    corners = [(row * CELL + top, column * CELL + left) for row, n in enumerate(lengths) for column in range(n)]
-    return np.stack([padded[y : y + size, x : x + size] for y, x in corners])
 
 
 @dataclass(frozen=True)
@@ -90,7 +70,7 @@ class _Layer:
 
 
 class Layers:
-    """A folder of layers: what there is to choose from for each sex, and the laying of layers over each other."""
+    """A folder of layers: the choices for each sex, and layers laid over each other."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,7 +96,7 @@ class Layers:
         self.layer = lru_cache(CACHED_LAYERS)(self._read)
 
     def remarks(self) -> list[str]:
-        """What people should know of the folder before they use it: a line each."""
+        """What the folder lacks, and what is left out; a line each."""
         lines = [f"no {sex} bodies in {self.folder}: no {sex} characters" for sex in SEXES if sex not in self.sexes]
         for sex in self.sexes:
             if missing := [slot for slot in ("eyes", *WORN, *WEAPONS) if not self.choices[sex][slot]]:
@@ -128,8 +108,8 @@ class Layers:
     def compose(self, recipe: Sequence[str]) -> Pixels:
         """Lay layers over each other, the lowest first -> (1344, 832, 4).
 
-        Alpha is rounded so that 640 of Reed's 672 characters come out to the bit, the others but for two pixels (soles
-        that reach out of their cell aside, see `_read`).
+        Alpha is rounded so that 640 of Reed's 672 characters are equal to the bit, and the others but for two pixels
+        (soles that reach out of their cell aside, see `_read`).
         """
         canvas = np.zeros((HEIGHT * WIDTH, 4), np.uint8)
         for name in recipe:
@@ -141,11 +121,7 @@ class Layers:
         return canvas.reshape(HEIGHT, WIDTH, 4)
 
     def _read(self, name: str) -> _Layer:
-        try:
-            with Image.open(self.folder / name, formats=["PNG"]) as image:
-                pixels = np.array(image.convert("RGBA")).reshape(-1, 4)
-        except Exception as error:  # decoders raise whatever a broken file makes them stumble over
-            raise UserError(f"{name} in {self.folder} is not a readable PNG") from error
+        pixels = read_picture(self.folder / name, formats=["PNG"]).rgba.reshape(-1, 4)
         places = np.flatnonzero(pixels[:, 3]).astype(np.int32)
         if name.startswith("feet/"):  # the soles of some shoes reach into the uppermost row of the cell below
             places = places[places // WIDTH % CELL > 0]
@@ -155,11 +131,8 @@ class Layers:
         return _Layer(places, pixels[places], empty)
 
     def _check_size(self, name: str) -> None:
-        try:
-            with Image.open(self.folder / name, formats=["PNG"]) as image:  # reads the header only
-                size = image.size
-        except Exception as error:
-            raise UserError(f"{name} in {self.folder} is not a readable PNG") from error
+        with open_image(self.folder / name, formats=["PNG"]) as image:  # reads the header only
+            size = image.size
         if size != (WIDTH, HEIGHT):
             raise UserError(f"{name} in {self.folder} is {size[0]}x{size[1]}, a sheet of layers is {WIDTH}x{HEIGHT}")
 
@@ -180,7 +153,7 @@ def _times(values: npt.NDArray[np.uint32], share: npt.NDArray[np.uint32]) -> npt
 
 
 def _slot(path: PurePosixPath) -> str:
-    """Where a layer belongs: body, eyes, one of WORN, a kind of weapon; nothing where we have no use for it."""
+    """Where a layer belongs: body, eyes, one of WORN, a kind of weapon; "" if it is not used."""
     group, stem = path.parts[0], re.sub(r"_(fe)?male$", "", path.stem)
     if group == "body":
         sex, *below = path.parts[1:-1] or ("",)
@@ -223,26 +196,21 @@ def draw_recipe(layers: Layers, seed: int, number: int, attempt: int = 0) -> tup
 
 
 def compose(
-    layers: Path,
+    folder: Path,
     count: int,
     seed: int,
-    report: Report = lambda line: None,
-    progress: Progress = lambda done, total: None,
+    report: Callable[[str], None] = lambda line: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[LpcCharacter]:
-    """`count` characters, no two of the same pixels; number k is the same for every count above k.
+    """`count` characters of a folder of layers, no two with the same pixels; number k is the same for every count.
 
-    `report` is told, a line each, what the folder lacks and what is left out; `progress(done, total)` follows each
-    character.
+    report: called with a line on what the folder lacks and what is left out; progress: with (done, total).
     """
     if count < 1:
         raise UserError(f"the number of characters is at least 1, not {count}")
-    found = Layers(Path(layers))
-    for line in found.remarks():
+    layers = Layers(folder)
+    for line in layers.remarks():
         report(line)
-    return _compose(found, count, seed, report, progress)
-
-
-def _compose(layers: Layers, count: int, seed: int, report: Report, progress: Progress) -> Iterator[LpcCharacter]:
     tried: set[tuple[str, ...]] = set()
     digests: set[str] = set()
     left_out: set[str] = set()
@@ -265,3 +233,59 @@ def _compose(layers: Layers, count: int, seed: int, report: Report, progress: Pr
         digests.add(character.digest)
         yield character
         progress(number + 1, count)
+
+
+def write_characters(folder: Path, characters: Iterable[LpcCharacter], layers: Path) -> int:
+    """Write NNNN.png for each character, then characters.json and CREDITS.txt; returns the number of characters.
+
+    After an interruption, sheets that are there already are kept. characters.json is written last and holds digests of
+    the pixels: a folder of half old, half new sheets has none.
+    """
+    check_folder(folder)
+    table: list[str] = []
+    used: set[str] = set()
+    for character in characters:
+        path = folder / f"{character.number:04d}.png"
+        data = encode_png(character.sheet)
+        if not path.is_file() or path.read_bytes() != data:
+            write_atomically(path, data)
+        used.update(character.recipe)
+        entry = {
+            "number": character.number,
+            "sex": character.attributes["sex"],
+            "weapon": character.attributes["weapon"],
+            "attributes": character.attributes,
+            "recipe": character.recipe,
+            "sha256": character.digest,
+        }
+        table.append(json.dumps(entry))
+    words = '{"characters": [\n' + ",\n".join(table) + "\n]}\n"  # one line per character
+    write_together(folder, {TABLE: words.encode(), CREDITS: credits_text(layers, used).encode()})
+    return len(table)
+
+
+def holds_characters(folder: Path) -> bool:
+    """Whether a folder has the table that `write_characters` leaves at its end."""
+    try:
+        table = json.loads((folder / TABLE).read_bytes())["characters"]
+        return all({"number", "attributes", "recipe", "sha256"} <= entry.keys() for entry in table)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def credits_text(layers: Path, used: Iterable[str]) -> str:
+    """Whom to credit, and under which licence, for characters made of the layers `used`; the folder's own words."""
+    lines = [
+        "Characters composed from layers of the Liberated Pixel Cup (http://lpc.opengameart.org).",
+        "Licence: CC-BY-SA 3.0 (http://creativecommons.org/licenses/by-sa/3.0/) or GNU GPL 3.0",
+        "(http://www.gnu.org/licenses/gpl-3.0.html), the layers as well as these characters.",
+        f"Changes: layers were laid over each other; {TABLE} lists those of each character.",
+    ]
+    for name, what in (("ATTRIBUTION.txt", "the source and version"), ("AUTHORS.txt", "the authors")):
+        try:
+            words = (layers / name).read_text(encoding="utf-8-sig", errors="replace").strip()
+            lines += ["", f"---- {name} of the layers ----", "", words]
+        except OSError:
+            lines += ["", f"CREDITS ARE MISSING: the layers came without {name}, which would name {what} of the art."]
+    names = sorted(set(used))
+    return "\n".join([*lines, "", f"---- the {len(names)} layers used ----", "", *names, ""])
