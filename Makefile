@@ -17,7 +17,7 @@ check: .venv/development.stamp  ## style, types, import order
 	$(BIN)/lint-imports
 
 bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/bench
-	$(BIN)/visual-dynamics bench --out out/bench
+	$(BIN)/python benchmarks/speed.py --out out/bench
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'

@@ -1,9 +1,9 @@
 """Training from files against training from the device's memory: `python benchmarks/streaming.py DATA [--out FILE]`.
 
 DATA is what `visual-dynamics prepare videos` made. One network, compiled once, takes steps in turns on pairs that are
-held on the device and on pairs that are read from their files while it works (`train --stream`): `--rounds` rounds of
-`--steps` steps each. Told are the medians of the rounds, in pairs a second, and their ratio. The files may well lie in
-the system's cache: what is measured is reading, shuffling and sending, not a slow disk.
+held on the device and on pairs that are read from their files while it works (`train --set stream=true`): `--rounds`
+rounds of `--steps` steps each. The result is the medians of the rounds, in pairs a second, and their ratio. The files
+may well lie in the system's cache: what is measured is reading, shuffling and sending, not a slow disk.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Trainer
+from visual_dynamics.training.trainer import Trainer
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("data", type=Path)
-    options.add_argument("--preset", default="paper-z128")
-    options.add_argument("--zoom", type=float, default=1.0, help="as of train: 2 reads frames of twice the size")
+    options.add_argument("--preset", default="paper")
+    options.add_argument("--latent", type=int, default=128)
+    options.add_argument("--zoom", type=float, default=1.0, help="as --augment zoom=: 2 reads frames of twice the size")
     options.add_argument("--batch", type=int, default=64)
     options.add_argument("--steps", type=int, default=60)
     options.add_argument("--rounds", type=int, default=7)
@@ -39,7 +40,13 @@ def main() -> None:
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
-    config = TrainingConfig(str(given.data), preset=given.preset, zoom=given.zoom, batch=given.batch)
+    config = TrainingConfig(
+        str(given.data),
+        preset=given.preset,
+        latent=given.latent,
+        augment=(f"zoom={given.zoom:g}",) if given.zoom > 1 else (),
+        batch=given.batch,
+    )
     stored = open_pairs(given.data, "train")
     assert stored is not None  # of this split there are always some
     stored = stored.resized(config.stored_size)

@@ -16,8 +16,8 @@ from visual_dynamics.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "visual_dynamics"]
-TINY_OPTIONS = "--preset tiny --pairs 32 --batch 8 --log-every 2 --checkpoint-every 2 --kl-warmup 4 --device cpu"
-TINY_RUN = TINY_OPTIONS.split()
+TINY_OPTIONS = "--preset tiny --pairs 32 --batch 8 --device cpu"
+TINY_RUN = [*TINY_OPTIONS.split(), "--set", "log_every=2", "--set", "checkpoint_every=2", "--set", "kl_warmup=4"]
 
 
 class Answer(NamedTuple):

@@ -53,6 +53,7 @@ def test_train_sample_and_resume(run: Run) -> None:
     answer = run("train", "a run", *TINY_RUN, "--steps", 4)
     assert answer.code == 0 and answer.out == ""
     assert '"preset": "tiny"' in answer.err and "step 4  100%  loss" in answer.err
+    assert re.search(r"held-out \d+\.\d, copying \d+\.\d \(squared error of a frame\)", answer.err)
     assert answer.err.endswith("weights in a run/weights.safetensors\n")
     assert steps_of("a run") == [2, 4]
     assert run("sample", "picture.png", "--model", "a run/weights.safetensors", "-n", 1, "--out", "o").code == 0
@@ -101,17 +102,31 @@ def test_data_that_cannot_be_trained_on(refused: Refused, pairs_folder: Path, pl
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--steps", 0], "--steps"),
+        (["--steps", 0], "steps must be positive, not 0"),
         (["--steps", 3, "--minutes", 1], "either steps or minutes"),
-        (["--minutes", "nan"], "--minutes"),
-        (["--minutes", -1], "--minutes"),
+        (["--minutes", "nan"], "minutes must be positive, not nan"),
+        (["--minutes", -1], "minutes must be positive, not -1"),
         (["--batch", 0], "batch must be positive"),
         (["--pairs", -5], "pairs must be positive"),
-        (["--sigma", "nan"], "sigma must be positive"),
-        (["--learning-rate", "inf"], "learning_rate must be positive"),
-        (["--kl-warmup", -1], "--kl-warmup"),
-        (["--seed", -1], "--seed"),
+        (["--set", "sigma=nan"], "sigma must be positive"),
+        (["--set", "learning_rate=inf"], "learning_rate must be positive"),
+        (["--set", "kl_warmup=-1"], "kl_warmup must be from 0 up"),
+        (["--seed", -1], "seed must be from 0 up"),
         (["--preset", "huge"], "unknown preset 'huge'; there are paper"),
+        (["--set", "warmth=3"], "no setting 'warmth': did you mean warmup?"),
+        (["--set", "warmup"], "--set takes NAME=VALUE, not 'warmup'"),
+        (["--set", "warmup=x"], "warmup is a whole number, not 'x'"),
+        (["--set", "stream=perhaps"], "stream is true or false, not 'perhaps'"),
+        (["--augment", "blur"], "no augmentation 'blur'; there are zoom"),
+        (["--augment", "shift"], "give --augment shift=NUMBER (pixels), not shift"),
+        (["--augment", "mirror=2"], "give --augment mirror without a number"),
+        (["--augment", "jitter=1.5"], "jitter is a whole number of pixels from 0 up"),
+        (["--augment", "zoom=far"], "zoom needs a number, not 'far'"),
+        (["--recipe", "bread"], "no recipe 'bread'; there are shapes"),
+        (["--recipe", "people"], "this recipe needs the clips of docs/people-clips.csv"),
+        (["--recipe", "shapes", "--config", "c.json"], "give --recipe or --config, not both"),
+        (["--config", "c.json"], "cannot read c.json: No such file"),
+        (["--resume"], "the run has: leave out --set, --pairs, --preset, --batch"),
         (["--device", "warp"], "cannot use device 'warp'"),
         (["--pairs", 10**13], "memory"),
     ],
@@ -148,8 +163,8 @@ def test_run_folders_that_cannot_be_used(refused: Refused, run: Run, place: Path
 def test_a_run_folder_in_use(refused: Refused, place: Path) -> None:
     """While another process trains in it, and after that process was interrupted."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [*PROGRAM, "train", "run", *TINY_RUN, "--steps", "1000000", "--log-every", "1000000"]
-    command += ["--checkpoint-every", "1000000"]
+    command = [*PROGRAM, "train", "run", *TINY_RUN, "--steps", "1000000"]
+    command += ["--set", "log_every=1000000", "--set", "checkpoint_every=1000000"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as other:
         try:
             deadline = time.monotonic() + 60
@@ -188,7 +203,7 @@ def test_a_full_disk_while_a_checkpoint_is_saved(run: Run, place: Path) -> None:
     kept = {name: (place / "run" / name).read_bytes() for name in ("state.safetensors", "weights.safetensors")}
     answer = subprogram("train", "run", "--resume", "--device", "cpu", limit=50_000)
     assert answer.code == 2 and "Traceback" not in answer.err
-    assert answer.err.splitlines()[-1].startswith("error: cannot write run/state.safetensors: File too large")
+    assert answer.err.splitlines()[-1].startswith("error: cannot write run/weights.safetensors: File too large")
     assert {name: (place / "run" / name).read_bytes() for name in kept} == kept
     assert not list(place.rglob("*.part"))
     assert run("train", "run", "--resume", "--device", "cpu").code == 0

@@ -210,7 +210,9 @@ def test_overwrite_keeps_what_is_not_its_own(run: Run, tiny: list[str]) -> None:
 def test_models_lists_what_is_shipped(run: Run) -> None:
     answer = run("models")
     assert answer.code == 0 and answer.err == ""
-    assert [line.split()[0] for line in answer.out.splitlines()] == shipped_models()
+    lines = answer.out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == shipped_models()
+    assert all(line.startswith("    ") for line in lines[1::2]) and all("Apache-2.0" in line for line in lines[::2])
 
 
 def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monkeypatch, tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps_runs, sweep
 from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
 from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
 from visual_dynamics.reporting.base import run_experiment
-from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.config import TrainingConfig, configure, parse_settings
 from visual_dynamics.training.loop import train
+from visual_dynamics.weights import load_weights
 
 CPU = torch.device("cpu")
 SEED = 3
@@ -121,9 +122,10 @@ def test_an_interrupted_training_is_resumed(result: dict, runs: Path, tmp_path: 
     assert {what for what in told if what.startswith("train ")} == {"train z32"}
     for name in LEARNED:
         assert resumed["runs"]["z32"][name] == result["runs"]["z32"][name], name
+    assert load_weights(tmp_path / "z32" / "weights.safetensors").training["step"] == config.steps
     (tmp_path / "z32" / "weights.safetensors").write_bytes(early)  # as if it broke off before it wrote the last ones
-    with pytest.raises(UserError, match="z32 cannot be finished: remove the folder"):
-        make(tmp_path)
+    make(tmp_path)
+    assert load_weights(tmp_path / "z32" / "weights.safetensors").training["step"] == config.steps
 
 
 def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -
         make(runs, seed=4)
     assert "\n" not in str(told.value)
     shutil.copytree(runs / "z8", tmp_path / "z200-kl1.28")
-    with pytest.raises(UserError, match=r"kl1.28 holds another training: its preset is tiny-z8, here it is tiny$"):
+    with pytest.raises(UserError, match=r"kl1.28 holds another training: its latent is 8, here it is 200$"):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["z200-kl1.28"]  # told before the others are trained
 
@@ -163,9 +165,13 @@ def test_the_commands_make_the_planned_trainings() -> None:
         words = shlex.split(training_command(f"runs/{name}", config))
         assert words[:3] == ["visual-dynamics", "train", f"runs/{name}"]
         params = command.make_context("train", words[2:]).params
-        given = {field.name: params[field.name] for field in fields(TrainingConfig) if field.name in params}
-        assert TrainingConfig(**given) == config
-        assert config.rendering == "smooth" and config.recolour and config.data == "shapes"
+        given = {
+            field.name: params[field.name]
+            for field in fields(TrainingConfig)
+            if params.get(field.name) not in (None, ())
+        }
+        assert configure(given | parse_settings(params["settings"] or [])) == config
+        assert config.rendering == "smooth" and config.augment == ("permute-channels",) and config.data == "shapes"
     assert {config.steps for config in plan.runs.values()} == {3_000}
 
 
@@ -203,7 +209,7 @@ def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Pat
     text = sweeps_table.draw(result, tmp_path)
     assert (tmp_path / "sweeps.md").read_text() == text
     assert text.count("| 0.08 | 4 |") == 1 and f"| 8 | 3 | **{result['runs']['z8']['components']}** |" in text
-    assert "visual-dynamics train runs/sweeps/z200-kl0.08 --rendering smooth --preset tiny" in text
+    assert "visual-dynamics train runs/sweeps/z200-kl0.08 --preset tiny --pairs" in text
     for name in ("sweeps_lambda", "sweeps_size"):
         assert Image.open(tmp_path / f"{name}.png").width > 600
         assert (tmp_path / f"{name}.png").stat().st_size < 150_000
@@ -216,8 +222,8 @@ def test_headline(result: dict) -> None:
 
 
 def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps_runs, "SMALL_PRESETS", ("tiny",))
-    monkeypatch.setattr(sweeps_runs, "BOTTLENECKS", (1.0, 16.0))
+    monkeypatch.setattr(sweeps_runs, "SMALL_SIZES", {"z200": {"preset": "tiny", "latent": 200}})
+    monkeypatch.setattr(sweeps_runs, "BETAS", (1.0, 16.0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     text = run_experiment(EXPERIMENTS, "sweeps", {"small": True}, tmp_path / "out", CPU)

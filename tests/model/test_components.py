@@ -10,7 +10,7 @@ from torch import nn
 from tests.conftest import seeded
 from visual_dynamics.model.image_encoder import ImageEncoder, resize
 from visual_dynamics.model.kernel_decoder import KernelDecoder
-from visual_dynamics.model.layers import loudness
+from visual_dynamics.model.layers import latent_scale
 from visual_dynamics.model.motion_decoder import MotionDecoder, enlarged_convolution
 from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior, bounded
 from visual_dynamics.model.network import VisualDynamics
@@ -132,12 +132,12 @@ def test_one_image_many_kernels(tiny_network: VisualDynamics) -> None:
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5)
 
 
-def test_an_uneven_z_is_made_and_read_with_weights_that_fall_off() -> None:
+def test_a_scaled_z_is_made_and_read_with_factors_that_fall_off() -> None:
     expected = sorted(((1 + rank / 2) ** -0.75 for rank in range(3200)), reverse=True)
-    found = loudness(torch.zeros(1, 3200)).sort(descending=True).values
+    found = latent_scale(torch.zeros(1, 3200)).sort(descending=True).values
     torch.testing.assert_close(found, torch.tensor(expected))
-    weights = loudness(torch.zeros(1, TINY.latent))
-    even_network, network = VisualDynamics(TINY).eval(), VisualDynamics(replace(TINY, uneven=True)).eval()
+    weights = latent_scale(torch.zeros(1, TINY.latent))
+    even_network, network = VisualDynamics(TINY).eval(), VisualDynamics(replace(TINY, latent_scale=True)).eval()
     network.load_state_dict(even_network.state_dict())
     frame, difference, z = seeded(2, 3, 16, 16), seeded(2, 3, 16, 16, seed=1), seeded(2, TINY.latent, seed=2)
     with torch.no_grad():
@@ -157,10 +157,13 @@ def test_numbers_of_the_paper() -> None:
     assert 6.5e6 < parameters < 6.7e6
 
 
+@pytest.mark.parametrize("latent", [None, 8])
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_build_and_survive_json(name: str) -> None:
-    config = PRESETS[name]
+def test_presets_build_and_survive_json(name: str, latent: int | None) -> None:
+    config = replace(PRESETS[name], latent=latent or PRESETS[name].latent)
     assert NetworkConfig.from_dict(config.to_dict()) == config
+    scaled = replace(config, latent_scale=True)
+    assert scaled.to_dict()["uneven"] and NetworkConfig.from_dict(scaled.to_dict()) == scaled  # as files have it
     with torch.device("meta"):
         network = VisualDynamics(config)
         frame = torch.zeros(1, 3, config.size, config.size)

@@ -15,12 +15,14 @@ from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import Pair, Pairs, spread
 from visual_dynamics.errors import UserError
 from visual_dynamics.training import data
+from visual_dynamics.training.augment import draw, shifted
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Trainer, train
+from visual_dynamics.training.loop import train
+from visual_dynamics.training.trainer import Trainer
 from visual_dynamics.weights import load_weights
 
-TINY = TrainingConfig(preset="tiny", steps=2, batch=8)
+TINY = TrainingConfig(preset="tiny", augment=(), steps=2, batch=8)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def test_sprites_are_told_from_pairs(folder: Path) -> None:
     held_out = data.held_out_pairs(config, count=50)
     assert held_out is not None and len(held_out) == 50
     assert held_out.size == (16, 16)
-    whole = data.training_pairs(replace(config, preset="sprites", pairs=1))
+    whole = data.training_pairs(replace(config, preset="sprites", latent=None, pairs=1))
     assert whole.size == (64, 64)
 
 
@@ -65,7 +67,7 @@ def test_shapes_are_20000_pairs_unless_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_unknown_choices_are_told() -> None:
     with pytest.raises(UserError, match="neighbours or any"):
         replace(TINY, between="all")
-    with pytest.raises(UserError, match="reed or paper"):
+    with pytest.raises(UserError, match="split is reed or paper, not mine"):
         replace(TINY, split="mine")
 
 
@@ -98,27 +100,26 @@ def test_the_drawing_of_the_shapes_is_chosen() -> None:
 
 def test_frames_are_displaced_as_told() -> None:
     pair = Pair(torch.rand(3, 3, 12, 12), torch.rand(3, 3, 12, 12))
-    offsets = data.step_offsets(5, 3, shift=0, jitter=2, seed=1)[1]
-    moved = data.displaced(pair, offsets)
-    for before, after, by in zip(pair, moved, offsets, strict=True):
+    offsets = draw("jitter", 2, 5, 3, seed=1)
+    moved = shifted(pair, offsets, 12)
+    for before, after, by in zip(pair, moved, offsets.unbind(1), strict=True):
         for picture, found, (down, right) in zip(before, after, by.tolist(), strict=True):
             rolled = picture.roll((down, right), (1, 2))
             assert torch.equal(found[:, 2:-2, 2:-2], rolled[:, 2:-2, 2:-2])  # the border shows what is repeated
 
 
 def test_displacements_are_spread_over_all_directions() -> None:
-    shifts, jitters = data.step_offsets(0, 4000, shift=2, jitter=1, seed=0)
-    assert torch.equal(shifts[0], shifts[1]) and not torch.equal(jitters[0], jitters[1])
-    for offsets, reach in ((shifts, 2), (jitters, 1)):
-        assert offsets.shape == (2, 4000, 2)
+    for name, reach, alike in (("shift", 2, True), ("jitter", 1, False)):
+        offsets = draw(name, reach, 0, 4000, seed=0)
+        assert torch.equal(offsets[:, 0], offsets[:, 1]) == alike
+        assert offsets.shape == (4000, 2, 2)
         assert offsets.unique().tolist() == list(range(-reach, reach + 1))
         assert offsets.float().mean().abs() < 0.1
-    again = data.step_offsets(0, 4000, shift=2, jitter=1, seed=0)
-    assert torch.equal(again[0], shifts) and torch.equal(again[1], jitters)
+        assert torch.equal(draw(name, reach, 0, 4000, seed=0), offsets)
 
 
 def test_only_the_motion_encoder_sees_displaced_frames() -> None:
-    config = replace(TINY, pairs=8, jitter=3)
+    config = replace(TINY, pairs=8, augment=("jitter=3",))
     trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
     pair, disguised, _ = trainer.batch(0)
     plain = trainer.pairs.batch(trainer.order.indices(0))
@@ -127,7 +128,7 @@ def test_only_the_motion_encoder_sees_displaced_frames() -> None:
 
 
 def test_shifted_pairs_are_shifted_for_the_whole_network() -> None:
-    config = replace(TINY, pairs=8, shift=2)
+    config = replace(TINY, pairs=8, augment=("shift=2",))
     trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
     pair, disguised, _ = trainer.batch(0)
     plain = trainer.pairs.batch(trainer.order.indices(0))
@@ -174,7 +175,7 @@ def test_stored_posteriors_are_of_a_run_s_own_data(folder: Path) -> None:
 
 
 def test_mistakes_in_what_is_mixed_in_are_told() -> None:
-    with pytest.raises(UserError, match="also_pairs says how many"):
+    with pytest.raises(UserError, match="also_pairs is a number of pairs of other data"):
         replace(TINY, also_pairs=3)
     with pytest.raises(UserError, match="also_pairs must be positive"):
         replace(TINY, also="figures", also_pairs=0)

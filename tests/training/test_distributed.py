@@ -11,7 +11,7 @@ from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import TINY
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes, SharedBatchNorm, share_batch_norm
-from visual_dynamics.training.loop import Trainer
+from visual_dynamics.training.trainer import Trainer
 
 
 def layer(kind: type[nn.BatchNorm2d]) -> nn.BatchNorm2d:
@@ -57,7 +57,7 @@ def noise_pairs() -> Pairs:
 
 def five_steps(rank: int, count: int, backwards: bool = False) -> dict[str, torch.Tensor]:
     """`backwards`: with the pairs of each batch in the opposite order, which makes no difference but for rounding."""
-    config = TrainingConfig(preset="tiny", batch=16, steps=5, kl_warmup=2)
+    config = TrainingConfig(preset="tiny", latent=None, augment=(), batch=16, steps=5, kl_warmup=2)
     trainer = Trainer(config, noise_pairs(), torch.device("cpu"), Processes(rank, count), compiled=False)
     if backwards:
         in_order = trainer.batch

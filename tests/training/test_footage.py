@@ -21,10 +21,11 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training import data
-from visual_dynamics.training.ahead import ReadAhead
 from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.data import ReadAhead
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Trainer, train
+from visual_dynamics.training.loop import train
+from visual_dynamics.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -45,7 +46,9 @@ def spoiled(folder: Path, tmp_path: Path) -> Path:
 
 
 def config(folder: Path, **options: object) -> TrainingConfig:
-    tiny = TrainingConfig(preset="tiny", batch=8, steps=12, log_every=2, checkpoint_every=4, kl_warmup=4, warmup=2)
+    tiny = TrainingConfig(
+        preset="tiny", augment=(), batch=8, steps=12, log_every=2, checkpoint_every=4, kl_warmup=4, warmup=2
+    )
     return replace(tiny, data=str(folder), **options)  # type: ignore[arg-type]
 
 

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from visual_dynamics.cli.options import OUT, DeviceOption, OutOption, SeedOption, busy, find_device
+from visual_dynamics.errors import UserError
+
+SETTINGS = {  # of one or two experiments
+    "sprites_model": "model of sprites, beside that of shapes",
+    "guide": "model of what comes next, for animations",
+    "autoencoder": "AE baseline",
+    "integer_model": "model of shapes drawn at whole pixels",
+    "runs": "folder of the trainings of sweeps, made here where they are missing",
+}
+SET_HELP = f"May be repeated. NAME: {'; '.join(f'{name} ({words})' for name, words in SETTINGS.items())}."
+
+
+def parse_settings(settings: list[str]) -> dict[str, str | Path]:
+    """["guide=none"] -> {"guide": "none"}."""
+    found: dict[str, str | Path] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        name = name.replace("-", "_")
+        if not equals or name not in SETTINGS:
+            raise UserError(f"--set takes NAME=VALUE, where NAME is {', '.join(SETTINGS)}; not {setting!r}")
+        found[name] = Path(value) if name == "runs" else value
+    return found
 
 
 def reproduce(
@@ -16,17 +38,11 @@ def reproduce(
     model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
     out: OutOption = OUT / "reproduce",
     seed: SeedOption = 0,
-    samples: Annotated[int | None, typer.Option(help="How many to measure or show, if not the usual number.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Number to measure or show, if not the usual one.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
-    sprites_model: Annotated[str | None, typer.Option(help="The model for sprites, beside the one for shapes.")] = None,
-    guide: Annotated[str | None, typer.Option(help="The model of what comes next, for animations.")] = None,
-    autoencoder: Annotated[str | None, typer.Option(help="Another AE baseline than the shipped one.")] = None,
-    integer_model: Annotated[str | None, typer.Option(help="The model for shapes drawn at whole pixels.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
     footage: Annotated[Path | None, typer.Option(help="Folder of prepared videos, to measure on.")] = None,
-    runs: Annotated[
-        Path | None, typer.Option(help="Folder of the trainings of sweeps, made here where they are missing.")
-    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)] = None,
     small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
@@ -39,17 +55,8 @@ def reproduce(
         for known, experiment in EXPERIMENTS.items():
             typer.echo(f"{known:13} {experiment.summary}")
         return
-    given = {"model": model, "autoencoder": autoencoder, "sprites": sprites, "samples": samples}
-    given |= {
-        "sprites_model": sprites_model,
-        "guide": guide,
-        "integer_model": integer_model,
-        "pairs": pairs,
-        "footage": footage,
-        "runs": runs,
-        "seed": seed,
-        "small": small or None,
-    }
+    given: dict[str, Any] = {"model": model, "sprites": sprites, "samples": samples, "pairs": pairs, "footage": footage}
+    given |= {"seed": seed, "small": small or None} | parse_settings(settings or [])
     if name == "all":
         whole = run_all(EXPERIMENTS, given, out, find_device(device), typer.echo)
         write_report(EXPERIMENTS, out, out / PAGE)

@@ -1,93 +1,282 @@
-"""The verb `train` of the command line. Heavy modules are imported when it runs."""
+"""The verb `train`. Its options are made from the fields of TrainingConfig; heavy modules are imported when it runs."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from visual_dynamics.cli.options import DeviceOption, SeedOption, find_device
+from visual_dynamics.cli.options import DeviceOption, find_device, progress_bar
+from visual_dynamics.errors import UserError
+from visual_dynamics.training.config import (
+    AUGMENTATIONS,
+    TrainingConfig,
+    configure,
+    parse_settings,
+    read_config_file,
+)
+from visual_dynamics.training.recipes import RECIPES, find_recipe, read_stages, write_stages
 
-DATA_HELP = "'shapes', 'shapes-texture', 'figures', a folder or zip of pairs, prepared videos, a folder of sprites."
+if TYPE_CHECKING:
+    import torch
+    from rich.console import Console
+
+    from visual_dynamics.training.loop import Moment
+
+SETTINGS = [each for each in fields(TrainingConfig) if not each.metadata["flags"]]
+FILLED_IN = ("start_digest", "recipe")  # by the program
 
 
+def as_text(value: Any) -> str:
+    """A value as it is written after --set NAME=."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def settings_table() -> list[tuple[str, str]]:
+    """What --set takes, and what it means."""
+    shown = [each for each in SETTINGS if each.name not in FILLED_IN]
+    return [(each.name, f"{each.metadata['help']}  [default: {as_text(each.default)}]") for each in shown]
+
+
+def augmentations_table() -> list[tuple[str, str]]:
+    """What --augment takes, and what it does."""
+    return [
+        (f"{name}={unit.upper()}" if unit else name, f"{text}.".capitalize())
+        for name, (unit, text) in AUGMENTATIONS.items()
+    ]
+
+
+class GroupedCommand(TyperCommand):
+    """Help with the options in groups, and tables of what --augment and --set take."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(record)
+        groups |= {"--augment takes": augmentations_table(), "--set takes": settings_table()}
+        for group, records in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+def _with_config_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a function with **given an option for each field of TrainingConfig that has flags."""
+    types = get_type_hints(TrainingConfig)
+    signature = inspect.signature(function, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    for each in fields(TrainingConfig):
+        if not (flags := each.metadata["flags"]):
+            continue
+        kind = list[str] if each.name == "augment" else types[each.name]
+        default = "" if each.default is None else f"  [default: {as_text(each.default)}]"
+        text = typer.Option(
+            *flags, help=each.metadata["help"] + default, rich_help_panel=each.metadata["group"], show_default=False
+        )
+        annotation = Annotated[kind | None, text]  # type: ignore[valid-type]
+        own.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return function
+
+
+@_with_config_options
 def train(
-    out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run; a new one, or one to resume.")],
+    out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run: a new one, or one to resume.")],
+    *,
+    recipe: Annotated[str | None, typer.Option(help=f"A shipped model, as it was made: {', '.join(RECIPES)}.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Options from the config.json of a run.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; may be repeated.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    data: Annotated[str, typer.Option(help=DATA_HELP)] = "shapes",
-    stream: Annotated[bool, typer.Option("--stream", help="Read prepared videos from the disk as needed.")] = False,
-    also: Annotated[str | None, typer.Option(help="More data, mixed in.")] = None,
-    also_pairs: Annotated[int | None, typer.Option(help="Only the first so many pairs of these.")] = None,
-    rendering: Annotated[str, typer.Option(help="Of the shapes: integer, smooth (sub-pixel).")] = "integer",
-    sheets: Annotated[str | None, typer.Option(help="Data are sprite sheets: 64x64 (cells), aseprite, frames.")] = None,
-    split: Annotated[str, typer.Option(help="Sprites to train on: reed (500), paper (652).")] = "reed",
-    between: Annotated[str, typer.Option(help="Pairs of sprites: neighbours, any two, mixed, mostly.")] = "neighbours",
-    preset: Annotated[str, typer.Option(help="The network: paper, paper-128, paper-z8, ..., tiny.")] = "paper",
-    start: Annotated[str | None, typer.Option("--from", help="A model to start from: name, path or Hub id.")] = None,
-    pairs: Annotated[int | None, typer.Option(help="Only the first so many training pairs.")] = None,
-    recolour: Annotated[bool, typer.Option("--recolour", help="Hide colours from the motion code.")] = False,
-    light: Annotated[
-        bool, typer.Option("--light", help="Show each pair in a light of its own: hue, contrast, brightness.")
-    ] = False,
-    mirror: Annotated[bool, typer.Option("--mirror", help="Mirror half of the pairs left to right.")] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Let half of the pairs run backwards.")] = False,
-    zoom: Annotated[float, typer.Option(help="Enlarge half of the pairs, up to so many times.")] = 1.0,
-    shift: Annotated[int, typer.Option(min=0, help="Displace whole pairs by up to so many pixels.")] = 0,
-    jitter: Annotated[int, typer.Option(min=0, help="Hide shifts of whole frames by up to so many pixels.")] = 0,
-    batch: Annotated[int, typer.Option(help="Pairs a step, over all processes.")] = 128,
-    steps: Annotated[int | None, typer.Option(min=1, help="Budget in steps (6,000 unless --minutes is given).")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0, help="Budget in minutes.")] = None,
-    learning_rate: Annotated[float, typer.Option(help="Of Muon, falling along a cosine.")] = 1e-3,
-    warmup: Annotated[int, typer.Option(min=0, help="Steps over which the learning rate grows.")] = 50,
-    sigma: Annotated[float, typer.Option(help="Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).")] = 0.1,
-    kl_warmup: Annotated[int, typer.Option(min=0, help="Steps over which the KL term is phased in.")] = 500,
-    bottleneck: Annotated[
-        float, typer.Option(help="Weight of the KL term at the end; above 1 for shorter codes.")
-    ] = 1.0,
-    autoencoder: Annotated[bool, typer.Option("--autoencoder", help="The AE baseline.")] = False,
-    seed: SeedOption = 0,
-    log_every: Annotated[int, typer.Option(help="Steps between lines of the log.")] = 50,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 1_000,
     device: DeviceOption = "auto",
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="torch.compile (on GPUs).")] = None,
+    **given: Any,
 ) -> None:
-    """Train a network; alone, or in many processes under torchrun."""
-    from visual_dynamics.cli.training_bar import train_with_bar
-    from visual_dynamics.training.config import TrainingConfig
+    """Train a network, alone or in several processes under torchrun. Without options: the released Shapes model."""
+    chosen = {name: value for name, value in given.items() if value not in (None, [])} | parse_settings(settings or [])
+    if "augment" in chosen:
+        chosen["augment"] = tuple(name for name in chosen["augment"] if name != "none")
+    beside = [f"--{name}" for name, value in (("recipe", recipe), ("config", config), ("set", settings)) if value]
+    beside += [each.metadata["flags"][0] for each in fields(TrainingConfig) if given.get(each.name) not in (None, [])]
+    if resume and beside:
+        raise UserError(f"--resume goes on with the options that the run has: leave out {', '.join(beside)}")
+    if recipe and config:
+        raise UserError("give --recipe or --config, not both")
+    stages: list[TrainingConfig] | None = None
+    if recipe:
+        stages = list(find_recipe(recipe).with_options(chosen | {"recipe": recipe}).stages)
+    elif not resume:
+        stages = [configure(chosen | {"recipe": None}, read_config_file(config) if config else None)]
+    path, finished = run_stages(out, stages, find_device(device), compiled)
+    if not path:  # of several processes the first one goes on
+        return
+    if finished.recipe:
+        path = write_copy(out, path, finished)
+    typer.echo(f"weights in {path}", err=True)
 
-    config = None
-    if not resume:
-        config = TrainingConfig(
-            data=data,
-            stream=stream,
-            also=also,
-            also_pairs=also_pairs,
-            rendering=rendering,
-            sheets=sheets,
-            split=split,
-            between=between,
-            preset=preset,
-            start=start,
-            pairs=pairs,
-            recolour=recolour,
-            light=light,
-            mirror=mirror,
-            reverse=reverse,
-            zoom=zoom,
-            shift=shift,
-            jitter=jitter,
-            batch=batch,
-            steps=6_000 if steps is None and minutes is None else steps,
-            minutes=minutes,
-            learning_rate=learning_rate,
-            warmup=warmup,
-            sigma=sigma,
-            kl_warmup=kl_warmup,
-            bottleneck=bottleneck,
-            autoencoder=autoencoder,
-            seed=seed,
-            log_every=log_every,
-            checkpoint_every=checkpoint_every,
+
+def run_stages(
+    folder: Path, stages: list[TrainingConfig] | None, device: torch.device, compiled: bool | None
+) -> tuple[Path | None, TrainingConfig]:
+    """Train one stage after the other, each from the weights of the one before it; with None, resume them.
+
+    Returns the last weights (None but in the first process of a run) and their configuration.
+    """
+    import torch
+    from rich.console import Console
+
+    from visual_dynamics.training.distributed import Processes
+    from visual_dynamics.training.loop import train
+    from visual_dynamics.training.run import stage_folder
+
+    resume = stages is None
+    stages = read_stages(folder) if stages is None else stages
+    processes = Processes.start(device.type)
+    console = Console(stderr=True, quiet=not processes.is_first, soft_wrap=True, highlight=False)
+    path = folder
+    try:
+        if device.type == "cuda":
+            device = torch.device("cuda", processes.local_rank if device.index is None else device.index)
+            torch.cuda.set_device(device)
+            torch.set_float32_matmul_precision("high")
+            torch.backends.cudnn.benchmark = True
+        compiled = device.type == "cuda" if compiled is None else compiled
+        # Several processes would hear of a signal at different steps: there the last checkpoint has to do.
+        with interruption(console) if processes.count == 1 else nullcontext(lambda: False) as interrupted:
+            for number, config in enumerate(stages, 1):
+                place = stage_folder(folder, number, len(stages))
+                begun = resume and bool(processes.agree_on(place.joinpath("config.json").exists()))
+                config = config if number == 1 else replace(config, start=str(path))
+
+                def save_stages() -> None:
+                    if processes.is_first and len(stages) > 1:
+                        write_stages(folder, stages)
+
+                with TrainingBar(console, config, save_stages) as bar:
+                    path = train(None if begun else config, place, device, processes, compiled, bar.show, interrupted)
+                if interrupted():
+                    console.print(f"stopped; go on with: visual-dynamics train {folder} --resume", markup=False)
+                    raise KeyboardInterrupt
+    finally:
+        processes.stop()
+    return path if processes.is_first else None, stages[-1]
+
+
+def write_copy(folder: Path, weights: Path, config: TrainingConfig) -> Path:
+    """The copy of a recipe's model as it is shipped, NAME.safetensors in the folder."""
+    from visual_dynamics.api import Model, load
+
+    recipe, model = find_recipe(config.recipe or ""), load(weights)
+    if recipe.carry_over:
+        from visual_dynamics.footage.carry_over import with_codes_that_carry_over
+
+        with progress_bar("images tried") as progress:
+            model = Model(with_codes_that_carry_over(model, Path(config.data), progress=progress))
+    path = folder / f"{config.recipe}.safetensors"
+    model.save_copy(path, recipe.eight_bits, recipe.motion_encoder)
+    return path
+
+
+@contextmanager
+def interruption(console: Console) -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C or SIGTERM into a flag that the loop reads between steps; a second one stops at once."""
+    heard: list[int] = []
+
+    def listen(number: int, _: object) -> None:
+        heard.append(number)
+        console.print("stopping after this step, with a checkpoint")
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    before = {number: signal.signal(number, listen) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(heard)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class TrainingBar:
+    """The configuration, what the budget will reach, a bar that moves at every step, and the result in words.
+
+    Where stderr is no terminal there is a line for every record of the log in place of the bar.
+    """
+
+    def __init__(self, console: Console, config: TrainingConfig, begin: Callable[[], None]) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        self.console, self.config, self.begin = console, config, begin
+        # A transient bar leaves nothing behind: an error is one line, and comes alone where training has not begun.
+        self.bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+        step, rest = TextColumn("{task.description}"), TextColumn("{task.fields[rest]}")  # rest: time left, terms
+        self.bar.columns = (step, BarColumn(), TaskProgressColumn(), rest)
+        self.task = self.bar.add_task("preparing", total=1.0, rest="")
+        self.first: tuple[float, float] | None = None  # share and time of the first step
+        self.numbers, self.held_out = "", ""
+
+    def __enter__(self) -> TrainingBar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.bar.stop()
+        if kind is None and self.held_out:
+            self.console.print(self.held_out, markup=False)
+
+    def show(self, moment: Moment) -> None:
+        if self.first is None:
+            self.first = (moment.share, time.monotonic())
+            self.console.print_json(json.dumps(self.config.to_dict()))
+            self.begin()
+        if moment.pairs_per_second:
+            self.console.print(forecast(self.config, moment.step, moment.pairs_per_second), markup=False)
+        if record := moment.record:
+            self._record(moment.share, record)
+        share, since = moment.share - self.first[0], time.monotonic() - self.first[1]
+        left = f"{in_words(since * (1 - moment.share) / share)} left  " if share > 0 else ""
+        self.bar.update(
+            self.task, completed=moment.share, description=f"step {moment.step:,}", rest=left + self.numbers
         )
-    train_with_bar(config, out, find_device(device), compiled)
+
+    def _record(self, share: float, record: dict[str, float]) -> None:
+        if "loss" in record:
+            self.numbers = f"loss {record['loss']:.1f}  kl {record['kl']:.1f}  error {record['squared_error']:.2f}"
+            self.numbers += f"  {record['pairs_per_second']:.0f} pairs/s"
+            if not self.console.is_terminal:
+                self.console.print(f"step {record['step']:.0f}  {100 * share:.0f}%  {self.numbers}")
+        else:
+            ours, copying = record["held_out_error"], record["held_out_copy_error"]
+            self.held_out = f"held-out {ours:.1f}, copying {copying:.1f} (squared error of a frame)"
+            if ours >= copying:
+                self.held_out += ": no better than copying the input, train longer or on more pairs"
+
+
+def forecast(config: TrainingConfig, step: int, speed: float) -> str:
+    """What the budget reaches on this machine; speed in pairs a second."""
+    pace = f"{speed:.{0 if speed >= 10 else 1}f} pairs a second on this machine"
+    if config.minutes:
+        return f"{pace}: {config.minutes:g} minutes reach about {config.minutes * 60 * speed / config.batch:,.0f} steps"
+    end = min(config.steps or 0, config.stop or config.steps or 0)
+    return f"{pace}: {end - step:,} more steps take about {in_words((end - step) * config.batch / speed)}"
+
+
+def in_words(seconds: float) -> str:
+    """A time in its two largest units: "2 h 5 min"."""
+    whole = round(seconds)
+    for unit, below, names in ((86_400, 3_600, ("d", "h")), (3_600, 60, ("h", "min")), (60, 1, ("min", "s"))):
+        if whole >= unit:
+            return f"{whole // unit} {names[0]} {whole % unit // below} {names[1]}"
+    return f"{whole} s"

@@ -64,7 +64,7 @@ def sizes_table(result: dict[str, Any]) -> str:
 
 
 def weights_table(result: dict[str, Any]) -> str:
-    heads = ["weight of the KL term", "bottleneck", "PCA components", *_heads(result)]
+    heads = ["weight of the KL term", "beta", "PCA components", *_heads(result)]
     rows = [
         [f"{run['kl_weight']:g}", f"{run['bottleneck']:g}", str(run["components"]), *_cells(result, run)]
         for run in (result["runs"][name] for name in result["kl_weights"])

@@ -15,21 +15,22 @@ import torch
 
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.model.presets import PRESETS
 from visual_dynamics.objective import reconstruction_weight
 from visual_dynamics.reporting.base import Progress as Tell
-from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.config import TrainingConfig, command_words, read_config
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.run import read_config
 from visual_dynamics.weights import load_weights
 
 RENDERING: shapes.Rendering = "smooth"
-PRESETS_BY_SIZE, SMALL_PRESETS = (
-    ("paper-z8", "paper-z32", "paper-z128-uneven", "paper-uneven"),
-    ("tiny-z8", "tiny-z32", "tiny"),
+SIZES: dict[str, dict[str, Any]]  # of z: the paper's network, and a tiny one
+SMALL_SIZES: dict[str, dict[str, Any]]
+SIZES, SMALL_SIZES = (
+    {"z8": {"latent": 8}, "z32": {"latent": 32}}
+    | {"z128": {"latent": 128, "latent_scale": True}, "z3200": {"latent": None, "latent_scale": True}},
+    {f"z{size}": {"preset": "tiny", "latent": size} for size in (8, 32, 200)},
 )
-BOTTLENECKS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
-BOTTLENECK = 16.0  # of all sizes: one of these
+BETAS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
+BETA = 16.0  # of all sizes: one of these
 STEPS, BATCH = 3_000, 64
 SMALL_TRAINING: dict[str, Any] = {
     "pairs": 256,
@@ -52,35 +53,27 @@ class Plan:
 
 
 def make_plan(seed: int = 0, small: bool = False) -> Plan:
-    common = TrainingConfig(
-        rendering=RENDERING, recolour=True, steps=STEPS, batch=BATCH, bottleneck=BOTTLENECK, seed=seed
-    )
+    common = TrainingConfig(steps=STEPS, batch=BATCH, beta=BETA, seed=seed)
     if small:
         common = replace(common, **SMALL_TRAINING)
-    presets = SMALL_PRESETS if small else PRESETS_BY_SIZE
-    sizes = {f"z{PRESETS[preset].latent}": replace(common, preset=preset) for preset in presets}
+    sizes = {name: replace(common, **size) for name, size in (SMALL_SIZES if small else SIZES).items()}
     largest = list(sizes)[-1]
     weights = {
-        largest if bottleneck == BOTTLENECK else f"{largest}-kl{kl_weight(config):g}": config
-        for bottleneck in BOTTLENECKS
-        for config in [replace(sizes[largest], bottleneck=bottleneck)]
+        largest if beta == BETA else f"{largest}-kl{kl_weight(config):g}": config
+        for beta in BETAS
+        for config in [replace(sizes[largest], beta=beta)]
     }
     return Plan(sizes | weights, list(sizes), list(weights))
 
 
 def kl_weight(config: TrainingConfig) -> float:
     """What the KL term weighs against the squared error at the end of a training."""
-    return config.bottleneck / reconstruction_weight(config.sigma)
+    return config.beta / reconstruction_weight(config.sigma)
 
 
 def training_command(folder: Path | str, config: TrainingConfig) -> str:
     """The line that makes a training: what differs from the defaults of `visual-dynamics train`."""
-    words = ["visual-dynamics", "train", str(folder)]
-    usual = TrainingConfig().to_dict()
-    for name, value in config.to_dict().items():
-        if value != usual[name]:
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return shlex.join(words)
+    return shlex.join(["visual-dynamics", "train", str(folder), *command_words(config)])
 
 
 @contextmanager
@@ -93,9 +86,9 @@ def is_finished(folder: Path, config: TrainingConfig) -> bool:
     """Whether a folder holds the whole of the planned training; it must not hold another one."""
     if not (folder / "config.json").exists():
         return False
-    found = read_config(folder)
+    found = read_config(folder).to_dict()
     for name, value in config.to_dict().items():
-        if name not in FREE and (there := getattr(found, name)) != value:
+        if name not in FREE and (there := found[name]) != value:
             raise UserError(f"{folder} holds another training: its {name} is {there}, here it is {value}")
     weights = folder / "weights.safetensors"
     return weights.exists() and load_weights(weights).training.get("step") == config.steps
@@ -112,10 +105,8 @@ def make_run(folder: Path, config: TrainingConfig, name: str, device: torch.devi
             folder,
             device,
             compiled=compiled,
-            report=lambda share, _: tell(f"train {name}", share),
+            progress=lambda moment: tell(f"train {name}", moment.share),
         )
-    if not is_finished(folder, config):  # it broke off between its last state and its weights
-        raise UserError(f"the training in {folder} cannot be finished: remove the folder, and it is made again")
 
 
 @contextmanager

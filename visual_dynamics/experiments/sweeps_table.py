@@ -6,14 +6,14 @@ Cost       some ten minutes on one H200 with the trainings in parallel; on a CPU
 Paper says PCA components 3, 3, 3, 5 with a z of 8, 32, 128, 3,200; all sizes converge, a small z more slowly; the
            latent vector becomes sparser when the KL term weighs more.
 
-Protocol: seven trainings that differ in nothing but this: four sizes of z with a bottleneck of 16, and with a z of
+Protocol: seven trainings that differ in nothing but this: four sizes of z with a beta of 16, and with a z of
 3,200 also one of 1, 4 and 64. In the loss, KL + squared error / (2 sigma^2) with sigma 0.1, the KL term weighs 0.02
-against the squared error; between 30 % and 60 % of the steps this weight grows by the bottleneck, to 0.32, and to 0.02,
+against the squared error; between 30 % and 60 % of the steps this weight grows by beta, to 0.32, and to 0.02,
 0.08 and 1.28. That is the weight which the paper's figure varies; its text gives no values. It grows late, for under a
 heavy KL term from the start a z of 3,200 takes many times longer to learn. 3,000 steps of 64 pairs, shapes at sub-pixel
 places, colours hidden from the motion code, one seed.
 
-The z of 128 and of 3,200 are uneven (presets paper-z128-uneven, paper-uneven): their dimensions are read with fixed
+The z of 128 and of 3,200 are scaled (--set latent_scale=true): their dimensions are read with fixed
 weights that fall from 1 to 1/23 and to 1/250. Among equals the motion stays spread: a z of 128 like those of 8 and 32
 came to a held-out error of 3.9 with 10 components; with a z of 3,200, in trials with a network of half the size, the
 error stayed at twice that of a z of 8, whatever optimiser, rate or start was tried.
@@ -154,7 +154,7 @@ def describe(name: str, config: TrainingConfig, log: list[dict[str, float]]) -> 
     return {
         "command": training_command(f"{FOLDER}/{name}", config),
         "preset": config.preset,
-        "bottleneck": config.bottleneck,
+        "bottleneck": config.beta,
         "kl_weight": four_digits(kl_weight(config)),
         "steps": steps,
         "seconds": round(seconds, 1),

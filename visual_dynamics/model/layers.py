@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from visual_dynamics.model.presets import ConvLayer
 
 SCATTER = 1237  # a prime: its multiples visit all dimensions of z before they come back
-LOUD, FALL = 2, 0.75  # about so many dimensions of an uneven z are loud, and how fast the others fall off
+LARGE, FALL = 2, 0.75  # of a scaled z: about how many dimensions have a large scale; how fast that of others falls
 
 
 def conv(
@@ -41,13 +41,13 @@ def conv_blocks(inputs: int, layers: tuple[ConvLayer, ...], kernel_size: int) ->
     )
 
 
-def loudness(z: Tensor) -> Tensor:
-    """(latent,), from 1 to 1/250 of a z of 3,200: how loud an uneven z is, where it is made and where it is read.
+def latent_scale(z: Tensor) -> Tensor:
+    """(latent,), from 1 to 1/250 for a z of 3,200: a fixed factor of each dimension, where z is made and where read.
 
-    Among thousands of equals a motion is spread thin: each dimension carries a hundredth of a nat under noise of full
-    strength, and no one of them has a reason to become clear while the others fade. That costs many times the nats of
-    a few clear ones. Uneven from the start, a few lead. They are scattered over channels and places.
+    With thousands of equal dimensions a motion is spread thin: each carries a hundredth of a nat under noise of full
+    strength, and none has a reason to become clear while the others fade. That costs many times the nats of a few clear
+    ones. With unequal scales a few lead from the start. They are scattered over channels and places.
     """
     count = z.shape[1]
     rank = torch.arange(count, device=z.device) * SCATTER % count
-    return (1 + rank / LOUD) ** -FALL
+    return (1 + rank / LARGE) ** -FALL

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from visual_dynamics.model.layers import ConvBlock, conv, conv_blocks, loudness
+from visual_dynamics.model.layers import ConvBlock, conv, conv_blocks, latent_scale
 from visual_dynamics.model.presets import NetworkConfig
 
 LOG_VARIANCE = (-20.0, 20.0)  # of each dimension of z
@@ -30,7 +30,7 @@ class MotionEncoder(nn.Module):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.motion_size, self.uneven = config.motion_size, config.uneven
+        self.motion_size, self.scaled = config.motion_size, config.latent_scale
         *hidden, last = config.motion_layers
         self.blocks = conv_blocks(6, tuple(hidden), config.kernel_size)
         channels = hidden[-1].channels
@@ -53,7 +53,7 @@ class MotionEncoder(nn.Module):
         x = self.last(self.blocks(x))  # (B, 256, 5, 5)
         # float32 from here on: exponents and sums over thousands of dimensions
         mean, log_variance = self.to_latent(x.flatten(1)).float().chunk(2, dim=1)  # (B, latent) each
-        return Posterior(mean * loudness(mean) if self.uneven else mean, bounded(log_variance))
+        return Posterior(mean * latent_scale(mean) if self.scaled else mean, bounded(log_variance))
 
 
 def bounded(log_variance: Tensor) -> Tensor:

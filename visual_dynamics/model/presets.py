@@ -29,7 +29,7 @@ class NetworkConfig:
     kernel_size: int = 5  # of every convolution and of the motion kernels
     decoder_kernel_size: int = 9  # of the motion decoder's first layer
     latent: int = 3200  # dimensions of z; scales * maps * kernel_size^2 needs no linear layers
-    uneven: bool = False  # some of these dimensions speak louder than others (layers.loudness)
+    latent_scale: bool = False  # the dimensions of z are scaled unequally (layers.latent_scale)
     difference_scale: float = 1.0  # the network regresses difference_scale * (next frame - frame)
     background: float = 1.0  # grey level that shows through where an input picture is transparent
 
@@ -69,7 +69,9 @@ class NetworkConfig:
         return side
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As weights files hold it: there latent_scale has its first name, uneven."""
+        values = asdict(self)
+        return values | {"uneven": values.pop("latent_scale")}
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> NetworkConfig:
@@ -78,7 +80,8 @@ class NetworkConfig:
             name: tuple(ConvLayer(**layer) for layer in values[name]) for name in ("motion_layers", "image_layers")
         }
         first, second = values["decoder_channels"]
-        return NetworkConfig(**(values | layers | {"decoder_channels": (first, second)}))
+        values = values | layers | {"decoder_channels": (first, second)}
+        return NetworkConfig(latent_scale=values.pop("uneven", False), **values)
 
 
 # 128 -> 124 -> 62 -> 58 -> 29 -> 29 -> 29 -> 14 -> 10 -> 5 -> 5: one reading of "some pooling layers in between".
@@ -120,14 +123,6 @@ TINY = NetworkConfig(
 PRESETS: dict[str, NetworkConfig] = {
     "paper": PAPER,
     "paper-128": PAPER_128,
-    "paper-z8": replace(PAPER, latent=8),
-    "paper-z16": replace(PAPER, latent=16),
-    "paper-z32": replace(PAPER, latent=32),
-    "paper-z128": replace(PAPER, latent=128),
-    "paper-uneven": replace(PAPER, uneven=True),
-    "paper-z128-uneven": replace(PAPER, latent=128, uneven=True),
     "sprites": replace(PAPER, latent=16, background=0.0),  # drawn on black
     "tiny": TINY,
-    "tiny-z8": replace(TINY, latent=8),
-    "tiny-z32": replace(TINY, latent=32),
 }

@@ -152,7 +152,7 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
         written = [f"--{option.replace('_', '-')}" for option in (foreign[0], *known)]  # as on the command line
         raise UserError(f"reproduce {experiment.name} has no option {written[0]}; it has {', '.join(written[1:])}")
     if "sprites_model" in chosen and "sprites" not in chosen:
-        raise UserError("--sprites-model needs --sprites, the folder of the sprites to measure it on")
+        raise UserError("sprites_model needs --sprites, the folder of the sprites to measure it on")
     options = experiment.options(**chosen)
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")

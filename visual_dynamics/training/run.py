@@ -1,4 +1,4 @@
-"""The folder of a run: its configuration, log, pictures and weights; one process writes into it at a time."""
+"""The folder of a run: configuration, log, pictures, weights, state to resume from. One process writes into it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 from PIL import Image
-from torch import Tensor
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
+from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically, write_together
 from visual_dynamics.training.config import TrainingConfig
+
+WEIGHTS, STATE = "weights.safetensors", "state.safetensors"
+STAGE = "stage"  # how the names of what belongs to trainings before this one begin
+
+
+def stage_folder(folder: Path, number: int, count: int) -> Path:
+    """Where training `number` of `count`, from 1, is run: the last one in the folder itself."""
+    return folder if number == count else folder / f"{STAGE}{number}"
 
 
 class RunFolder:
@@ -24,7 +34,7 @@ class RunFolder:
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
-        occupied = path.is_dir() and any(path.iterdir())
+        occupied = path.is_dir() and any(not inside.name.startswith(STAGE) for inside in path.iterdir())
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file; a run needs a folder")
         check_folder(path)
@@ -49,19 +59,24 @@ class RunFolder:
         return self.path / "config.json"
 
     @property
-    def weights_file(self) -> Path:
-        return self.path / "weights.safetensors"
-
-    @property
-    def state_file(self) -> Path:
-        return self.path / "state.safetensors"
-
-    @property
     def log_file(self) -> Path:
         return self.path / "log.jsonl"
 
     def save_config(self, config: TrainingConfig) -> None:
         write_atomically(self.config_file, json.dumps(config.to_dict(), indent=2).encode() + b"\n")
+
+    def save_checkpoint(self, weights: bytes, state: bytes) -> None:
+        """Both or neither. Killed between the two, the state is the older one, and the next run makes the weights
+        again."""
+        write_together(self.path, {WEIGHTS: weights, STATE: state})
+
+    def weights_step(self) -> int | None:
+        """The step that the weights were saved at."""
+        try:
+            with safe_open(self.path / WEIGHTS, "pt") as file:
+                return int(json.loads((file.metadata() or {})["training"])["step"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            return None  # there are none, or not whole
 
     def log(self, record: dict[str, Any]) -> None:
         """Add one JSON line, and the same numbers to TensorBoard where it is installed."""
@@ -107,14 +122,36 @@ class RunFolder:
             remove_empty(self._made)
 
 
-def read_config(path: Path) -> TrainingConfig:
-    """The configuration that a run folder was made with."""
+def state_bytes(network: nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> bytes:
+    """All that decides the next step: weights and batch statistics in full precision, the optimizer's moments, the step
+    and the time spent."""
+    tensors = {f"network.{name}": value for name, value in network.state_dict().items()}
+    for index, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+    light = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return save(light, {"progress": json.dumps({"step": step, "seconds": seconds})})
+
+
+def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:
+    """Fill network and optimizer with what `state_bytes` saved; returns step and seconds."""
     try:
-        return TrainingConfig(**json.loads((path / "config.json").read_text()))
-    except FileNotFoundError:
-        raise UserError(f"there is no run to resume in {path}") from None
-    except (OSError, TypeError, ValueError) as error:
-        raise UserError(f"cannot read {path / 'config.json'}: {error}") from error
+        with safe_open(path, "pt") as file:
+            progress = json.loads((file.metadata() or {})["progress"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+        network.load_state_dict(_below("network.", tensors))
+        saved = optimizer.state_dict()
+        saved["state"] = {}
+        for name, value in _below("optimizer.", tensors).items():
+            index, moment = name.split(".", 1)
+            saved["state"].setdefault(int(index), {})[moment] = value
+        optimizer.load_state_dict(saved)
+        return int(progress["step"]), float(progress["seconds"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"cannot resume from {path}: {str(error).splitlines()[0]}") from error
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _open_tensorboard(path: Path) -> Any:

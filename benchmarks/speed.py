@@ -1,6 +1,6 @@
 """How fast it is: futures of one image, the cross convolution, training.
 
-Command  visual-dynamics bench [--device cuda] [--quick]
+Command  python benchmarks/speed.py [--device cuda] [--quick] [--out out/bench]   (or: make bench)
 Cost     about a minute on two CPU cores; with --quick, a third of it
 
 Protocol: what is compared runs in turns in one process on the same threads, so that whatever else the machine does hits
@@ -13,7 +13,10 @@ z), the image encoder, the maps of every scale enlarged before the 9x9 convoluti
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,9 +29,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.api import Model, load
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from visual_dynamics.api import Model, find_device, load
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.files import check_folder, write_atomically
 from visual_dynamics.model.cross_convolution import by_groups, by_shifts
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PRESETS
@@ -36,7 +41,7 @@ from visual_dynamics.provenance import provenance
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Trainer
+from visual_dynamics.training.trainer import Trainer
 
 Say = Callable[[str], None]
 Form = Callable[[Tensor, Tensor], Tensor]  # of the cross convolution: maps, kernels -> moved maps
@@ -239,7 +244,7 @@ def time_training(plan: Plan, device: torch.device) -> dict[str, Any]:
     size, count = PRESETS[plan.preset].size, 4 * plan.training_batch
     generator = torch.Generator().manual_seed(0)
     frames = torch.randint(256, (2, count, 3, size, size), dtype=torch.uint8, generator=generator)
-    config = TrainingConfig(preset=plan.preset, batch=plan.training_batch, pairs=count)
+    config = TrainingConfig(preset=plan.preset, latent=None, augment=(), batch=plan.training_batch, pairs=count)
     trainer = Trainer(config, Pairs.of(frames[0], frames[1]), device, Processes(), compiled=on_gpu)
     times = Times()
 
@@ -263,7 +268,7 @@ def time_training(plan: Plan, device: torch.device) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people, as Markdown."""
+    """The result as Markdown."""
     futures, training = result["futures"], result["training"]
     times = futures["seconds"]
     lines = [
@@ -293,3 +298,20 @@ def table(result: dict[str, Any]) -> str:
         f"{', compiled' if training['compiled'] else ''}): {training['pairs_per_second']:.1f} pairs a second.",
     ]
     return "\n".join(lines)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for speed.json")
+    options.add_argument("--device", default="auto")
+    options.add_argument("--quick", action="store_true", help="fewer repeats and sizes")
+    given = options.parse_args()
+    device = find_device(given.device)
+    check_folder(given.out)
+    result = compute(plan_for(device, given.quick), device, lambda step: print(f"{step} ...", file=sys.stderr))
+    write_atomically(given.out / "speed.json", json.dumps(result, indent=1).encode() + b"\n")
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

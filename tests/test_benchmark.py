@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import speed
 from tests.conftest import seeded
 from visual_dynamics.api import load
-from visual_dynamics.experiments import speed
 from visual_dynamics.model.cross_convolution import by_groups
 from visual_dynamics.weights import Weights
 

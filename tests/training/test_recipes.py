@@ -1,0 +1,96 @@
+"""How every shipped model is made: each recipe runs, on tiny data with a tiny network, and names what it needs."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.characters import noise_characters
+from tests.cli.conftest import Run, one_line, place, run  # noqa: F401 - fixtures
+from tests.footage.scenes import film
+from visual_dynamics.data import reed, sources
+from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.prepare import prepare_videos
+from visual_dynamics.training.recipes import RECIPES, STAGES
+from visual_dynamics.weights import SHIPPED, load_weights, shipped_models
+
+QUICK = ["--steps", "2", "--batch", "8", "--preset", "tiny", "--pairs", "24", "--device", "cpu", "--set", "log_every=1"]
+
+
+@pytest.fixture(scope="module")
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    clips = tmp_path_factory.mktemp("footage") / "clips"
+    for number, count in enumerate((20, 13, 9)):
+        film(clips / f"{number}.mp4", count, seed=number)
+    prepare_videos(clips, clips.parent / "data", Settings(size=32, crop="centre", held_out=0.3))
+    return clips.parent / "data"
+
+
+def data_for(name: str, footage: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    if name == "people":
+        return ["--data", footage, "--set", "also_pairs=8"]
+    if name.startswith("sprites"):
+        split = reed.Split(np.arange(3), np.arange(0), np.arange(3, 4))
+        monkeypatch.setattr(sources, "sprite_split", lambda name: split)
+        reed.pack_characters(noise_characters(4), Path("packed"))
+        return ["--data", "packed"]
+    return []
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_runs(run: Run, name: str, footage: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    answer = run("train", "made", "--recipe", name, *QUICK, *data_for(name, footage, monkeypatch))
+    assert answer.code == 0, answer.err
+    assert answer.err.endswith(f"weights in made/{name}.safetensors\n")
+    recipe, made = RECIPES[name], load_weights(Path(f"made/{name}.safetensors"))
+    assert made.training["config"]["recipe"] == name and made.training["step"] == 2
+    assert made.encodes_motion == recipe.motion_encoder and ("carried_over" in made.training) == recipe.carry_over
+    folders = [Path("made"), *sorted(Path("made").glob("stage?"))]
+    assert len(folders) == len(recipe.stages) and all((folder / "weights.safetensors").exists() for folder in folders)
+    if len(recipe.stages) > 1:
+        assert json.loads(Path("made/config.json").read_text())["start"] == "made/stage1/weights.safetensors"
+
+
+def test_shipped_models_are_those_with_recipes() -> None:
+    assert sorted(RECIPES) == shipped_models()
+    for name in RECIPES:
+        assert f"--recipe {name}`" in (SHIPPED / f"{name}.md").read_text(), name
+
+
+def test_configurations_of_shipped_models_are_those_of_the_recipes() -> None:
+    for name in ("shapes", "shapes-texture", "sprites", "sprites-poses"):
+        stage, network = RECIPES[name].stages[-1], load_weights(SHIPPED / f"{name}.safetensors").network.config
+        assert stage.network == network, name
+        assert stage.steps == load_weights(SHIPPED / f"{name}.safetensors").training["step"], name
+
+
+def test_a_recipe_is_resumed_in_any_of_its_trainings(run: Run) -> None:  # noqa: F811
+    assert run("train", "made", "--recipe", "shapes-integer", *QUICK).code == 0
+    whole = Path("made/weights.safetensors").read_bytes()
+    for part in Path("made").iterdir():  # as if it was stopped before the second training
+        if not part.name.startswith("stage"):
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+    assert Path("made", STAGES).exists()
+    answer = run("train", "made", "--resume", "--device", "cpu")
+    assert answer.code == 0 and answer.err.endswith("weights in made/shapes-integer.safetensors\n")
+    again = load_weights(Path("made/weights.safetensors"))
+    assert again.training["config"]["start"] == "made/stage1/weights.safetensors"
+    assert len(whole) == len(Path("made/weights.safetensors").read_bytes())
+    Path("made/stages.json").write_text("[")
+    assert "cannot read made/stages.json" in one_line(run("train", "made", "--resume", "--device", "cpu"))
+
+
+def test_another_configuration_is_the_start_of_a_run(run: Run) -> None:  # noqa: F811
+    assert run("train", "one", *QUICK).code == 0
+    answer = run("train", "two", "--config", "one/config.json", "--steps", "3", "--device", "cpu")
+    assert answer.code == 0, answer.err
+    one, two = (json.loads(Path(name, "config.json").read_text()) for name in ("one", "two"))
+    assert two == one | {"steps": 3}
+
+
+def test_without_options_a_run_is_the_shapes_recipe(run: Run) -> None:  # noqa: F811
+    assert run("train", "one", *QUICK).code == 0
+    found = json.loads(Path("one/config.json").read_text())
+    assert (found["rendering"], found["augment"], found["recipe"]) == ("smooth", ["permute-channels"], None)

@@ -1,0 +1,174 @@
+"""Augmentations: what is done at random to the pairs of a batch before the network sees them.
+
+Each has a draw for a global batch, a pure function of seed and step, and an apply for any part of that batch. So a
+resumed run, or many processes, do the same as one run. `config.AUGMENTATIONS` has the help texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import permutations
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from visual_dynamics.data.pairs import Pair, mix, without_waiting
+from visual_dynamics.training.config import TrainingConfig
+
+Draw = Callable[[Generator, int, float], Tensor]  # generator, pairs B, amount -> (B, ...)
+Apply = Callable[[Pair, Tensor, int], Pair]  # pairs, what was drawn for them, size of the network's frames
+
+
+def draw_windows(generator: Generator, batch: int, zoom: float) -> Tensor:
+    """(side, left, top) of a window in shares of the frame, (B, 3): the whole frame for half of the pairs."""
+    half, large, *place = torch.rand(4, batch, generator=generator)
+    side = torch.where(half < 0.5, 1.0, zoom**-large)
+    return torch.stack([side, *(share * (1 - side) for share in place)], 1)
+
+
+def zoomed(pair: Pair, windows: Tensor, size: int) -> Pair:
+    """Window b of pair b as size x size pixels."""
+    side, left, top = (without_waiting(values, pair.frame.device) for values in windows.unbind(1))
+    nothing = torch.zeros_like(side)
+    across, down = 2 * left + side - 1, 2 * top + side - 1  # the window's middle, the frame being [-1, 1]
+    maps = torch.stack([side, nothing, across, nothing, side, down], 1).view(-1, 2, 3)
+    grid = F.affine_grid(maps, [len(side), 3, size, size], align_corners=False)
+    frames = (F.grid_sample(frame, grid, padding_mode="border", align_corners=False) for frame in pair)
+    return Pair(*(frame.contiguous(memory_format=torch.channels_last) for frame in frames))
+
+
+def whole_frames(pair: Pair, size: int) -> Pair:
+    """Pairs that are stored larger, for zooming, at the network's size."""
+    return zoomed(pair, torch.tensor([[1.0, 0.0, 0.0]]).expand(len(pair.frame), 3), size)
+
+
+def draw_mirrored(generator: Generator, batch: int, _: float) -> Tensor:
+    return torch.rand(2, batch, generator=generator)[0] < 0.5
+
+
+def draw_reversed(generator: Generator, batch: int, _: float) -> Tensor:
+    return torch.rand(2, batch, generator=generator)[1] < 0.5
+
+
+def mirrored(pair: Pair, chosen: Tensor, _: int) -> Pair:
+    chosen = without_waiting(chosen, pair.frame.device)[:, None, None, None]
+    return Pair(*(torch.where(chosen, frame.flip(3), frame) for frame in pair))
+
+
+def reversed_in_time(pair: Pair, chosen: Tensor, _: int) -> Pair:
+    chosen = without_waiting(chosen, pair.frame.device)[:, None, None, None]
+    first, second = pair
+    return Pair(torch.where(chosen, second, first), torch.where(chosen, first, second))
+
+
+def draw_shifts(generator: Generator, batch: int, pixels: float) -> Tensor:
+    """The same (dy, dx) for both frames of a pair, int64 (B, 2, 2)."""
+    reach = int(pixels)
+    return torch.randint(-reach, reach + 1, (batch, 1, 2), generator=generator).expand(-1, 2, -1)
+
+
+def draw_jitters(generator: Generator, batch: int, pixels: float) -> Tensor:
+    """A (dy, dx) for each frame of a pair, int64 (B, 2, 2)."""
+    reach = int(pixels)
+    torch.randint(2, (batch, 2), generator=generator)  # those of `draw_shifts` come first
+    return torch.randint(-reach, reach + 1, (2, batch, 2), generator=generator).transpose(0, 1)
+
+
+def shifted(pair: Pair, offsets: Tensor, _: int) -> Pair:
+    """Frame f of pair b moved by offsets[b, f] = (dy, dx) whole pixels; borders are repeated."""
+    frames = []
+    for frame, by in zip(pair, without_waiting(offsets, pair.frame.device).unbind(1), strict=True):
+        for axis, moved in zip((2, 3), by.unbind(1), strict=True):
+            length = frame.shape[axis]
+            source = (torch.arange(length, device=frame.device) - moved[:, None]).clamp(0, length - 1)  # (B, length)
+            shape = [len(frame), 1, 1, 1]
+            shape[axis] = length
+            frame = frame.gather(axis, source.view(shape).expand_as(frame))
+        frames.append(frame.contiguous(memory_format=torch.channels_last))
+    return Pair(*frames)
+
+
+def draw_colours(generator: Generator, batch: int, _: float) -> Tensor:
+    """A map of colours c -> m (c, 1) for each pair, (B, 3, 4); a quarter of them leaves colours as they are.
+
+    Hues turn about the grey axis by 0.3 radians (one deviation), saturation changes by up to a factor of 2, contrast by
+    up to 1.5, each colour's brightness by up to 0.15.
+    """
+    axis = torch.full((3, 3), 1 / 3)  # projects on grey
+    aside = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / 3**0.5  # turns by a right angle about it
+    hue = 0.3 * torch.randn(batch, 1, 1, generator=generator)
+    saturation, contrast = 2 * torch.rand(2, batch, 1, 1, generator=generator) - 1  # exponents
+    turn = 2**saturation * (hue.cos() * (torch.eye(3) - axis) + hue.sin() * aside) + axis
+    turn = 1.5**contrast * turn
+    middle = 0.5 + 0.3 * torch.rand(batch, 3, 1, generator=generator) - 0.15
+    maps = torch.cat([turn, middle - 0.5 * turn.sum(2, keepdim=True)], 2)
+    unchanged = torch.rand(batch, 1, 1, generator=generator) < 0.25
+    return torch.where(unchanged, torch.eye(3, 4), maps)
+
+
+def colour_jittered(pair: Pair, maps: Tensor, _: int) -> Pair:
+    """Both frames of pair b with colours c -> maps[b] (c, 1), cut to [0, 1]."""
+    maps = without_waiting(maps, pair.frame.device)
+    turn, added = maps[:, :, :3], maps[:, :, 3, None, None]  # (B, 3, 3), (B, 3, 1, 1)
+    frames = (torch.einsum("bij,bjhw->bihw", turn, frame).add(added).clamp(0, 1) for frame in pair)
+    return Pair(*(frame.contiguous(memory_format=torch.channels_last) for frame in frames))
+
+
+def draw_orders(generator: Generator, batch: int, _: float) -> Tensor:
+    """Two of the six orders of channels for each pair, int64 (B, 2): the decoder's and the motion encoder's."""
+    return torch.randint(6, (2, batch), generator=generator).T
+
+
+def permuted(pair: Pair, numbers: Tensor) -> Pair:
+    """Both frames of pair b with their channels in order number numbers[b] of the six, int64 (B,)."""
+    orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
+    orders = without_waiting(orders, pair.frame.device)[:, :, None, None].expand_as(pair.frame)
+    return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is drawn, and what becomes of the pair; `view`: of the motion encoder's view of it, None for the same."""
+
+    salt: int  # sets its random numbers apart from those of others
+    draw: Draw
+    pair: Apply
+    view: Apply | None = None
+
+
+LIST = {  # in this order: those that change both alike come first
+    "zoom": Augmentation(0x200_0ED, draw_windows, zoomed),
+    "mirror": Augmentation(0x7042ED, draw_mirrored, mirrored),
+    "reverse": Augmentation(0x7042ED, draw_reversed, reversed_in_time),
+    "shift": Augmentation(0x0FF5E7, draw_shifts, shifted),
+    "colour-jitter": Augmentation(0x116, draw_colours, colour_jittered),
+    "permute-channels": Augmentation(
+        0xC01045,
+        draw_orders,
+        lambda pair, orders, size: permuted(pair, orders[:, 0]),
+        lambda pair, orders, size: permuted(pair, orders[:, 1]),
+    ),
+    "jitter": Augmentation(0x0FF5E7, draw_jitters, lambda pair, offsets, size: pair, shifted),
+}
+
+
+def draw(name: str, amount: float, step: int, batch: int, seed: int) -> Tensor:
+    """What one augmentation does to each pair of a global batch, (batch, ...)."""
+    generator = torch.Generator().manual_seed(mix(seed, step) ^ LIST[name].salt)
+    return LIST[name].draw(generator, batch, amount)
+
+
+def augment(pair: Pair, config: TrainingConfig, step: int, part: slice) -> tuple[Pair, Pair]:
+    """`part` of the global batch of a step: the pairs, and the same motion as the motion encoder sees it."""
+    view, chosen, size = pair, config.augmentations, config.network.size
+    for name, augmentation in LIST.items():
+        if not (amount := chosen.get(name)):
+            continue
+        drawn = draw(name, amount, step, config.batch, config.seed)[part]
+        if augmentation.view is None:
+            pair = view = augmentation.pair(pair, drawn, size)
+        else:
+            pair, view = augmentation.pair(pair, drawn, size), augmentation.view(view, drawn, size)
+    return pair, view

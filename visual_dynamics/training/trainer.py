@@ -1,0 +1,176 @@
+"""What a run holds in memory, and one step of it. `Trainer.step` is the whole mathematics of training."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from visual_dynamics import objective
+from visual_dynamics.data.pairs import Pair, Pairs, spread, without_waiting
+from visual_dynamics.errors import UserError
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.training.augment import augment, whole_frames
+from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.data import ReadAhead, ShuffledOrder, step_noise
+from visual_dynamics.training.distributed import Processes, share_batch_norm
+from visual_dynamics.training.muon import Muon
+
+
+class TrainingStep(nn.Module):
+    """From a batch to the mean terms of the bound: the part that is compiled and differentiated."""
+
+    def __init__(self, network: VisualDynamics) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pair: Pair, view: Pair, noise: Tensor | None) -> objective.Bound:
+        """`view` is what the motion encoder sees: the pair, or the same motion in other colours or places."""
+        posterior = self.network.encode_motion(view.frame, view.difference)
+        z = posterior.mean if noise is None else posterior.sample(noise)
+        predicted = self.network.decode(self.network.encode_image(pair.frame), self.network.kernel_decoder(z))
+        terms = objective.bound(posterior, predicted, pair.difference)
+        return objective.Bound(terms.kl.mean(), terms.squared_error.mean())
+
+
+class Trainer:
+    """What a run holds in memory; `step` is its whole mathematics."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        pairs: Pairs,
+        device: torch.device,
+        processes: Processes,
+        compiled: bool,
+    ) -> None:
+        if config.batch % processes.count:
+            raise UserError(f"a batch of {config.batch} pairs does not divide among {processes.count} processes")
+        self.config, self.device, self.processes = config, device, processes
+        with torch.random.fork_rng(devices=[]):  # drawn on the CPU: the same parameters on every device
+            torch.manual_seed(config.seed)
+            self.network = VisualDynamics(config.network)
+        self.network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if processes.count > 1:
+            share_batch_norm(self.network)
+        self.optimizer = Muon(
+            self.network, config.learning_rate, config.weight_decay, adam_only=["motion_decoder.last.weight"]
+        )
+        module: nn.Module = TrainingStep(self.network)
+        if processes.count > 1:
+            module = DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
+        self.module = torch.compile(module) if compiled else module
+        self.pairs = pairs.to(device) if fits(pairs, device) else pairs
+        self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
+        self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if pairs.mapped else None
+        self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+
+    @property
+    def part(self) -> slice:
+        """This process's part of every global batch."""
+        share = self.config.batch // self.processes.count
+        return slice(self.processes.rank * share, (self.processes.rank + 1) * share)
+
+    def mine(self, step: int) -> Tensor:
+        """Indices of the pairs of this process's part of one global batch, int64."""
+        return self.order.indices(step)[self.part]
+
+    def frames(self, step: int) -> Pair:
+        """These pairs, on the device."""
+        return self.loaded(self.ahead(step)) if self.ahead is not None else self.pairs_at(self.mine(step))
+
+    def pairs_at(self, indices: Tensor) -> Pair:
+        """Pairs of the training data, on the device."""
+        return self.loaded(self.pairs.read(indices))
+
+    def loaded(self, stored: tuple[Tensor, ...]) -> Pair:
+        """Stored frames, uint8 (B, 3, H, W) twice, as floats in [0, 1] on the device."""
+        return Pair(*(without_waiting(frames, self.device).float() / 255 for frames in stored))
+
+    def batch(self, step: int) -> tuple[Pair, Pair, Tensor | None]:
+        """This process's part of one global batch, the same as the motion encoder sees it, and its noise."""
+        pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.frames(step)))
+        pair, view = augment(pair, self.config, step, self.part)
+        if self.config.autoencoder:
+            return pair, view, None
+        noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
+        return pair, view, noise[self.part]
+
+    def step(self, step: int, progress: float) -> dict[str, Tensor]:
+        """One update of the weights; returns the loss and its terms before it, still on the device."""
+        pair, view, noise = self.batch(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate_at(step, progress)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            terms = objective.Bound(*self.module(pair, view, noise))
+        loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step, progress))
+        # Asking whether the loss is finite would stall the device: remember the step, look when the log is written.
+        bad = ~torch.isfinite(loss.detach()) & (self.first_bad_step < 0)
+        self.first_bad_step = torch.where(bad, step, self.first_bad_step)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return {"loss": loss.detach(), "kl": terms.kl.detach(), "squared_error": terms.squared_error.detach()}
+
+    def stop_if_not_finite(self) -> None:
+        """Raise on a loss, or on weights, that are no numbers any more: neither is ever saved."""
+        if (step := int(self.first_bad_step)) >= 0:
+            raise UserError(f"the loss is not finite at step {step}; training stops, the last checkpoint is kept")
+        values = [value for value in self.network.state_dict().values() if value.is_floating_point()]
+        if not all(bool(torch.isfinite(value).all()) for value in values):
+            raise UserError("the weights are not finite any more; training stops, the last checkpoint is kept")
+
+    @torch.no_grad()
+    def posteriors(self, count: int) -> Posterior:
+        """q(z | v, I) of training pairs picked at random, in evaluation mode, on the CPU; none that was mixed in."""
+        self.network.eval()
+        parts, own = [], self.pairs.own or len(self.pairs)
+        for indices in spread(own, count, self.config.seed).split(128):
+            pair = self.pairs_at(indices)
+            if "zoom" in self.config.augmentations:
+                pair = whole_frames(pair, self.config.network.size)
+            parts.append(self.network.encode_motion(pair.frame, pair.difference))
+        self.network.train()
+        mean, log_variance = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+        if self.config.autoencoder:  # its code is a point, not a distribution
+            log_variance = torch.full_like(mean, -20.0)
+        return Posterior(mean, log_variance)
+
+
+def fits(pairs: Pairs, device: torch.device) -> bool:
+    """Whether the data may live on the device, leaving at least half of its free memory to the network."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return pairs.nbytes < free // 2
+
+
+class HeldOut(NamedTuple):
+    """What the network makes of pairs that it was not trained on."""
+
+    reconstruction: float  # squared error from the mean of q(z | v, I), summed over pixels, mean over pairs
+    copying: float  # the same for the frame itself
+    picture: Tensor  # (R, 3 + R, 3, H, W): frame, next frame, reconstruction, then the motion of each row on it
+
+
+@torch.no_grad()
+def look_at(network: VisualDynamics, pairs: Pairs, device: torch.device, rows: int = 5) -> HeldOut:
+    """Reconstruct held-out pairs, and carry motions between the first few of them; in evaluation mode."""
+    network.eval()
+    errors, copies = [], []
+    for indices in torch.arange(len(pairs)).split(64):
+        pair = Pair(*(x.to(device) for x in pairs.batch(indices)))
+        predicted = network(pair.frame, pair.difference, None).difference
+        errors.append(objective.squared_error(predicted, pair.difference))
+        copies.append(objective.squared_error(torch.zeros_like(predicted), pair.difference))
+    pair = Pair(*(x.to(device) for x in pairs.batch(torch.arange(min(rows, len(pairs))))))
+    prediction = network(pair.frame, pair.difference, None)
+    columns = [pair.frame, pair.next_frame, pair.frame + prediction.difference]
+    for motion in prediction.posterior.mean:
+        kernels = network.kernel_decoder(motion.expand(len(pair.frame), -1))
+        columns.append(pair.frame + network.decode(prediction.features, kernels))
+    network.train()
+    return HeldOut(float(torch.cat(errors).mean()), float(torch.cat(copies).mean()), torch.stack(columns, dim=1))
