@@ -279,7 +279,8 @@ def load_weights(path: Path) -> Weights:
         stored, prior = _latents(tensors, config.latent)
         training = json.loads(metadata["training"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        lines = str(error).splitlines() or [type(error).__name__]
+        reason = lines[:2][-1].strip()[:200]  # PyTorch gives the reason in its second line
         raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
     return Weights(network.requires_grad_(False).eval(), stored, prior, training, hashlib.sha256(data).hexdigest())
 
@@ -289,7 +290,7 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
         header = json.loads(metadata["format"])
         name, version = header["name"], header["version"]
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model") from None
+        name, version = "", 0
     if name != FORMAT:
         raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
     if version not in READABLE:

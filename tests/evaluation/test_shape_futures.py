@@ -1,8 +1,8 @@
 """Motions of true and of sampled futures."""
 
 import torch
-from visual_dynamics.baselines.copying import Copy
 
+from visual_dynamics.baselines import Copy
 from visual_dynamics.data import shapes
 from visual_dynamics.evaluation.motion_distribution import motion_correlations, motion_table
 from visual_dynamics.evaluation.shape_futures import ShapeImages, generated_images, sampled_motions, true_motions
