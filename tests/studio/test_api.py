@@ -19,6 +19,7 @@ from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import cut_grid
 from visual_dynamics.sprites.files import sheet_files
 
+PAIR = ("before", "after", "target")
 FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
 
 
@@ -53,6 +54,9 @@ def test_models_and_samples(client: TestClient) -> None:
     assert models["shapes"]["latent"] == 8 and not models["shapes"]["sprites"] and models["sprites"]["sprites"]
     assert models["shapes"]["about"].startswith("From one")
     assert all(set(model["samples"]) <= samples for model in models.values())
+    kinds = {"shapes": "shapes", "shapes-texture": "texture", "people": "person", "sprites": "figure"}
+    assert all(models[name]["samples"][0].startswith(kind) for name, kind in kinds.items())
+    assert client.get("/api/line").json() == client.get("/api/queue").json()  # its name in the first release
 
 
 def test_futures_are_those_of_the_python_api(
@@ -152,6 +156,26 @@ def test_transfer_is_the_analogy_of_the_python_api(app: FastAPI, client: TestCli
     found = post(client, "/api/transfer", {"before": "shapes-1", "after": "shapes-1-next", "target": "shapes-2"})
     before, after, target = (app.state.studio.pictures.find(f"shapes-{name}").pixels for name in ("1", "1-next", "2"))
     assert (pixels(found["result"]) == model.apply(target, model.encode(before, after))).all()
+
+
+def test_a_sprite_stands_where_the_model_knows_sprites(client: TestClient) -> None:
+    """As in `animate`: sprites that stand 5 and 7 pixels too low give the same result, 2 pixels apart."""
+    samples = {sample["id"]: pixels(sample["url"]) for sample in client.get("/api/samples").json()}
+
+    def lowered(name: str, rows: int) -> str:
+        cell, buffer = np.pad(samples[name], ((2, 2), (2, 2), (0, 0))), io.BytesIO()
+        Image.fromarray(np.roll(cell, rows, axis=0)).save(buffer, "PNG")
+        return str(client.post("/api/images", content=buffer.getvalue()).json()["id"])
+
+    results = []
+    for rows in (5, 7):
+        ids = {
+            key: lowered(name, rows)
+            for key, name in zip(PAIR, ("figure-red", "figure-red-next", "figure-blue"), strict=True)
+        }
+        results.append(pixels(post(client, "/api/transfer", {"model": "sprites", **ids})["result"]))
+    assert results[0].shape == (64, 64, 4) and (results[0][:-2] == results[1][2:]).all()
+    assert (results[0] != np.roll(np.pad(samples["figure-blue"], ((2, 2), (2, 2), (0, 0))), 5, axis=0)).any()
 
 
 def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:

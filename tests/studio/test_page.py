@@ -39,6 +39,8 @@ def test_upload_futures_and_a_path_through_them(page: Page, picture: Path) -> No
     page.set_input_files("#file", picture)
     until(page, "old => document.querySelector('#wall .end').src !== old", before)
     assert page.locator("#wall figure").count() == 8
+    tops = page.evaluate("[...document.querySelectorAll('#wall figure')].map(tile => tile.offsetTop)")
+    assert len(set(tops[:4])) == len(set(tops[4:])) == 1 and tops[0] < tops[4]  # 4 + 4
     opacity = "getComputedStyle(document.querySelector('#wall .end')).opacity"
     for value in "01":  # input and future in turn
         until(page, f"{opacity} === '{value}'")
@@ -163,6 +165,10 @@ def test_futures_at_the_size_of_the_picture(page: Page, picture: Path) -> None:
     page.check("[name=full_size]")
     page.set_input_files("#file", picture)
     until(page, "document.querySelector('#wall .end')?.naturalWidth === 120")
+    page.click("#wall figure:nth-child(2) button:has-text('Enlarge')")
+    assert page.evaluate("document.querySelector('#large .end').clientWidth") >= 512
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#large")
     page.click("#wall figure:nth-child(2) .pick")
     until(page, "document.querySelectorAll('#path button').length === 2")
     until(page, "document.querySelector('#picture').naturalWidth === 120")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +49,7 @@ def studio(
     import secrets
     from contextlib import closing
 
-    from visual_dynamics.studio.state import Settings, data_folder
+    from visual_dynamics.studio.state import Settings
     from visual_dynamics.web import is_loopback, link, listen
 
     if token is not None and not TOKEN.fullmatch(token):
@@ -59,7 +61,7 @@ def studio(
         from visual_dynamics.studio.app import create_app
 
         settings = Settings(
-            store=store or data_folder(),
+            store=store or _data_folder(),
             host=host,
             port=port,
             token=token,
@@ -80,3 +82,14 @@ def studio(
             limit_concurrency=MAX_CONNECTIONS,
         )
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _data_folder() -> Path:
+    """The system's folder for a user's data."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "visual-dynamics"

@@ -40,6 +40,7 @@ BETTER_TARGET = 0.7  # the same for a target, whose errors there and back say le
 UNLIKE = 30.0  # error of the reference above which the network does not know such sprites; Reed 3, other styles 100
 CLIPS, MOTIONS = 3, 4  # that are tried: a few clips, with about this number of motions in all
 FAR = 2  # pixels of a cell, by which a target of an unknown style is off, from which on it is moved
+NEAR = 3  # pixels by which a single sprite may stand off: training characters do, too
 LEAVING = 0.02  # share of the visible pixels that may leave the frame
 
 Shift = tuple[int, int]  # down, right
@@ -123,6 +124,28 @@ def align(predictor: Predictor, clips: Sequence[Moving]) -> Alignment:
     return aligned
 
 
+def standing_place(sprite: Pixels, size: int) -> Place | None:
+    """Where a single sprite (H, W, 4) should stand, without a motion to try places with; None: it stands well as it is.
+
+    It is moved to the seed of the search in `align`.
+    """
+    height, width = sprite.shape[:2]
+    given = Place(1, (size - height) // 2, (size - width) // 2)
+    place = _trained_place(size, 1, *_anchor(sprite))
+    near = max(abs(place.top - given.top), abs(place.left - given.left)) <= NEAR
+    return None if near or _leaving(sprite[None], place, size) > LEAVING else place
+
+
+def _trained_place(size: int, factor: int, low: float, middle: float) -> Place:
+    """The place that brings a sprite's lowest row and middle column to where training characters stand."""
+    margin = (size - TRAINED_SIDE) // 2
+    top, left = (
+        margin + TRAINED_LOWEST - factor * (low + 1) + 1,
+        margin + TRAINED_MIDDLE + 0.5 - factor * (middle + 0.5),
+    )
+    return Place(factor, round(top), round(left))
+
+
 def put(frames: Pixels, place: Place, size: int) -> Pixels:
     """(T, H, W, 4) -> (T, S, S, 4): what leaves the frame is cut off; around opaque frames it is opaque black."""
     large = frames.repeat(place.factor, axis=1).repeat(place.factor, axis=2)
@@ -188,14 +211,8 @@ def _align_reference(
         return all(_leaving(np.concatenate(example[:2]), place, size) <= LEAVING for example in examples)
 
     given = score(as_given)
-    margin = (size - TRAINED_SIDE) // 2
     low, middle = np.median([_anchor(example.before[0]) for example in examples], axis=0)
-    factor = enlarged.factor
-    top, left = (
-        margin + TRAINED_LOWEST - factor * (low + 1) + 1,
-        margin + TRAINED_MIDDLE + 0.5 - factor * (middle + 0.5),
-    )
-    best = _search(as_given, given, Place(factor, round(top), round(left)), score, stays)
+    best = _search(as_given, given, _trained_place(size, enlarged.factor, low, middle), score, stays)
     return best, errors[best]
 
 

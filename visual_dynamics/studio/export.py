@@ -103,13 +103,12 @@ async def export_path(request: Request, body: PathBody, studio: Here) -> Respons
 
 
 def _export(body: ExportBody, file: ModelFile, most_pixels: int | None, seen: Seen) -> bytes:
-    canvas = seen.canvas
     pictures = list(seen.moved(seen.codes(body.codes), most_pixels))
     if body.form == "zip":
         about = {"model": file.name, "digest": file.digest, "codes": body.codes}
-        return _zip([canvas.with_alpha(canvas.still(body.full_size)), *pictures], about)
-    still = canvas.still(body.full_size)
-    frames = [seen.model.open(picture).still(body.full_size) for picture in pictures]  # without alpha
+        return _zip([seen.placed.still(body.full_size), *pictures], about)
+    every = (seen.placed.still(body.full_size), *pictures)
+    still, *frames = (seen.model.open(picture).still(body.full_size) for picture in every)  # without alpha
     scale = _scale(body, [still, *frames])
     if len(frames) == 1:
         clip = enlarge(np.stack([still, frames[0]]), scale)

@@ -148,7 +148,7 @@ def _coloured(shares: Tensor, first: Color, second: Color) -> Pixels:
 
 
 def _relations(body: RelationsBody, seen: Seen) -> RelationsShown:
-    model, box = seen.model, seen.canvas.box
+    model, box = seen.model, seen.placed.box
     frame = seen.encoded.frame
     source = model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
     found = relations_of(frame, futures(model.predictor, frame, source, RELATED_FUTURES, body.seed), body.seed)

@@ -30,7 +30,7 @@ from visual_dynamics.studio.schema import (
     Url,
     body,
 )
-from visual_dynamics.studio.state import Seen, as_url
+from visual_dynamics.studio.state import Seen, as_url, read_motion
 from visual_dynamics.web import RequestError
 
 MOST = 1_000  # motions in a library
@@ -195,8 +195,8 @@ async def save_pair(request: Request, body: SavePairBody, studio: Here) -> Saved
     """Keep the motion between two frames under a name."""
     studio.models.file(body.model)
     before, after = studio.pictures.find(body.before), studio.pictures.find(body.after)
-    z = await studio.compute(
-        request, lambda: studio.models.model(body.model).encode(before.pixels, after.pixels).mean.tolist()
+    z, _, _ = await studio.compute(
+        request, lambda: read_motion(studio.models.model(body.model), before.pixels, after.pixels)
     )
     return _keep(studio, body.name, body.model, "pair", z)
 

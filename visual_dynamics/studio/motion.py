@@ -79,7 +79,7 @@ async def decode(request: Request, body: DecodeBody, studio: Here) -> Decoded:
 
 
 def _dimensions(seen: Seen) -> Dimensions:
-    model, box = seen.model, seen.canvas.box
+    model, box = seen.model, seen.placed.box
     used = stored_usage(model.weights.posteriors)
     chosen = used.active[:MAX_DIMENSIONS]
     if not chosen:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -24,11 +22,12 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Pixels, shrink
+from visual_dynamics.images import Box, Pixels, shrink
 from visual_dynamics.media import encode_png
 from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.sampling.canvas import Canvas
 from visual_dynamics.sampling.predictor import EncodedImage
+from visual_dynamics.sprites.align import Place, put, standing_place, take
 from visual_dynamics.web import RequestError
 from visual_dynamics.weights import MOTION_ENCODER, find_weights, shipped_models
 
@@ -66,17 +65,6 @@ class Settings:
     device: str = "cpu"
     study: Path | None = None  # folder of a study with people, served under /study/
     limits: Limits = field(default_factory=Limits)
-
-
-def data_folder() -> Path:
-    """The system's folder for a user's data."""
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "visual-dynamics"
 
 
 @dataclass(frozen=True)
@@ -186,11 +174,52 @@ class ModelFile:
 
 
 @dataclass(frozen=True)
+class PlacedCanvas:
+    """A canvas; a sprite stands on it where the model knows sprites, as in `animate`."""
+
+    canvas: Canvas
+    place: Place | None  # of the sprite in the model's frame; None: unmoved
+    shape: tuple[int, int]  # of the picture
+
+    @property
+    def box(self) -> Box:
+        """Where the picture lies in the model's frame."""
+        return self.canvas.box if self.place is None else Box(self.place.top, self.place.left, *self.shape)
+
+    def own_cell(self, sprites: Pixels) -> Pixels:
+        """Results (n, H, W, 3 or 4) of the canvas as results of the picture."""
+        return sprites if self.place is None else take(sprites, self.place, self.shape)
+
+    def still(self, full_size: bool = False) -> Pixels:
+        """The picture itself, in the size of the results."""
+        return self.own_cell(self.canvas.with_alpha(self.canvas.still(full_size))[None])[0]
+
+
+def open_placed(model: Model, pixels: Pixels, like: PlacedCanvas | None = None) -> PlacedCanvas:
+    """A picture for a model; with `like` in the same place, as the second frame of a pair."""
+    canvas, (height, width), place = model.open(pixels), pixels.shape[:2], None
+    if canvas.sprite is not None and like is None:
+        place = standing_place(pixels, model.size)
+    elif canvas.sprite is not None and like and like.shape == (height, width):
+        place = like.place
+    if place is not None:
+        canvas = model.open(put(pixels[None], place, model.size)[0])
+    return PlacedCanvas(canvas, place, (height, width))
+
+
+def read_motion(model: Model, before: Pixels, after: Pixels) -> tuple[list[float], PlacedCanvas, PlacedCanvas]:
+    """The motion code of a pair, and both frames."""
+    first = open_placed(model, before)
+    second = open_placed(model, after, like=first)
+    return model.encode(first.canvas, second.canvas).mean.tolist(), first, second
+
+
+@dataclass(frozen=True)
 class Seen:
     """A picture as a model sees it, encoded."""
 
     model: Model
-    canvas: Canvas
+    placed: PlacedCanvas
     encoded: EncodedImage
 
     def codes(self, codes: list[list[float]]) -> Tensor:
@@ -201,17 +230,15 @@ class Seen:
         return torch.tensor(codes, dtype=torch.float32)
 
     def moved(self, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
-        """The picture moved by each code (n, latent), (H, W, 3 or 4).
-
-        With `most_pixels` (of all results together) results have the size of the picture.
-        """
+        """The picture moved by each code (n, latent), (H, W, 3 or 4); at its own size if `most_pixels` bounds that."""
         predictor = self.model.predictor
-        if most_pixels is None or self.canvas.unscaled:
+        canvas = self.placed.canvas
+        if most_pixels is None or canvas.unscaled:
             yield from self.finish(predictor.decode(self.encoded, codes))
             return
-        self.canvas.check_full_size(len(codes), most_pixels)
+        canvas.check_full_size(len(codes), most_pixels)
         frames = (predictor.decode(self.encoded, code)[0] for code in codes.split(1))  # a cancelled job ends soon
-        yield from self.canvas.futures(frames, full_size=True)
+        yield from canvas.futures(frames, full_size=True)
 
     def preview(self, code: Tensor) -> Pixels:
         """`moved` by one code (1, latent), fast."""
@@ -220,11 +247,11 @@ class Seen:
 
     def still(self, full_size: bool = False) -> str:
         """The picture itself, in the size of the results, as a data URL."""
-        return as_url(self.canvas.with_alpha(self.canvas.still(full_size)))
+        return as_url(self.placed.still(full_size))
 
     def finish(self, frames: Tensor) -> Pixels:
         """Frames of the network (n, 3, S, S) as pictures (n, H, W, 3), or (n, H, W, 4) of sprites."""
-        return self.canvas.with_alpha(self.canvas.pictures(frames))
+        return self.placed.own_cell(self.placed.canvas.with_alpha(self.placed.canvas.pictures(frames)))
 
 
 @contextmanager
@@ -275,13 +302,13 @@ class Models:
         model, key = self.model(name), (name, picture.id)
         seen = self._seen.pop(key, None)
         if seen is None:
-            canvas = model.open(picture.pixels)
-            seen = Seen(model, canvas, model.predictor.encode_image(canvas.frame))
+            placed = open_placed(model, picture.pixels)
+            seen = Seen(model, placed, model.predictor.encode_image(placed.canvas.frame))
         self._seen[key] = seen
-        size = sum(each.canvas.pixels.nbytes for each in self._seen.values())
+        size = sum(each.placed.canvas.pixels.nbytes for each in self._seen.values())
         while len(self._seen) > 1 and (len(self._seen) > ENCODED or size > CANVAS_BYTES):
             _, oldest = self._seen.popitem(last=False)
-            size -= oldest.canvas.pixels.nbytes
+            size -= oldest.placed.canvas.pixels.nbytes
         return seen
 
     def _load(self, name: str) -> Model:

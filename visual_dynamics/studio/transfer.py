@@ -16,7 +16,7 @@ from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 from visual_dynamics.sprites.sheets import GUIDES, Animation, animate_sheet, check_size, find_matches
 from visual_dynamics.studio.schema import Body, Here, ImageId, ModelName, Studio, Url, body
-from visual_dynamics.studio.state import StoredPicture, as_url
+from visual_dynamics.studio.state import StoredPicture, as_url, read_motion
 from visual_dynamics.web import RequestError
 
 MAX_FRAMES = 32  # of an animation
@@ -97,12 +97,11 @@ async def transfer(request: Request, body: TransferBody, studio: Here) -> Transf
 
     def work() -> Transferred:
         model = studio.models.model(body.model)
-        first, second = model.open(before.pixels), model.open(after.pixels)
-        z = model.encode(first, second).mean.tolist()
+        z, first, second = read_motion(model, before.pixels, after.pixels)
         seen = studio.models.seen(body.model, target)
         return Transferred(
-            before=as_url(first.with_alpha(first.still())),
-            after=as_url(second.with_alpha(second.still())),
+            before=as_url(first.still()),
+            after=as_url(second.still()),
             target=seen.still(),
             result=as_url(next(seen.moved(seen.codes([z])))),
             z=z,
