@@ -1,8 +1,6 @@
 """What is written is read back by a decoder, frame by frame."""
 
-import errno
 import io
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ from PIL import Image
 
 from visual_dynamics import media
 from visual_dynamics.errors import UserError
-from visual_dynamics.media import enlarge, picture_grid, write_animation, write_png
+from visual_dynamics.media import encode_animation, encode_png, enlarge, picture_grid
 
 RNG = np.random.default_rng(0)
 BACKGROUND = (240, 230, 200)
@@ -57,12 +55,16 @@ def psnr(image: np.ndarray, truth: np.ndarray) -> float:
     return float(10 * np.log10(255**2 / np.mean((image.astype(float) - truth) ** 2)))
 
 
-def test_png(tmp_path: Path) -> None:
-    write_png(tmp_path / "new" / "a.png", ODD[0])
+def write_animation(path: Path, frames: np.ndarray, fps: float, loop: bool = True) -> None:
+    path.write_bytes(encode_animation(frames, fps, path.suffix, loop))
+
+
+def test_png() -> None:
     cv2 = pytest.importorskip("cv2")
-    assert np.array_equal(cv2.imread(str(tmp_path / "new" / "a.png"))[..., ::-1], ODD[0])
+    data = np.frombuffer(encode_png(ODD[0]), np.uint8)
+    assert np.array_equal(cv2.imdecode(data, cv2.IMREAD_COLOR)[..., ::-1], ODD[0])
     with pytest.raises(ValueError, match="expected uint8"):
-        write_png(tmp_path / "b.png", ODD)
+        encode_png(ODD)
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".webp", ".png", ".apng", ".GIF"])
@@ -162,21 +164,6 @@ def test_unknown_suffixes_and_paces(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="expected uint8"):
             write_animation(tmp_path / "clip.gif", frames, 10)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("suffix", media.ANIMATION_SUFFIXES)
-def test_a_full_disk_leaves_the_previous_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    def full_disk(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    path = tmp_path / f"clip{suffix}"
-    write_animation(path, SHAPES[:2], 10)
-    before = path.read_bytes()
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(UserError, match="No space left on device"):
-        write_animation(path, SHAPES, 10)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_enlarge() -> None:

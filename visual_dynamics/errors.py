@@ -1,5 +1,5 @@
-"""The one exception that is meant for people: a mistake its reader can mend."""
+"""The one exception that is meant for users: a mistake that they can mend."""
 
 
 class UserError(Exception):
-    """Bad input, told in one line. The command line prints the line and exits with code 2, without a traceback."""
+    """Bad input, in one line. The command line prints the line and exits with code 2, without a traceback."""

@@ -45,7 +45,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Tell now, rather than after a long computation, that results cannot be written into a folder."""
+    """Raise now, rather than after a long computation, if results cannot be written into a folder."""
     try:
         there = path
         while not there.exists() and there != there.parent:

@@ -4,13 +4,13 @@ Letters in shape comments: H, W height and width in pixels; h, w the same after 
 """
 
 import io
-import mmap
 import os
 import re
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -36,10 +36,9 @@ FORMATS = {
     "PNG": "PNG", "JPEG": "JPEG", "MPO": "JPEG", "WEBP": "WebP", "GIF": "GIF", "BMP": "BMP", "TIFF": "TIFF",
     "PPM": "PPM", "AVIF": "AVIF", "JPEG2000": "JPEG 2000",
 }  # fmt: skip  # Pillow's name -> the usual name
-LIMITS_TOLD = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
+SIZE_LIMITS = f"at most {MAX_SIDE:,} a side and {MAX_PIXELS // 10**6} million in all"
 
-# Pillow warns of large and damaged pictures; errors are raised here. Set once: `catch_warnings` around a decoding would
-# change what all threads share, and need a lock.
+# Errors are raised here in place of Pillow's warnings. Set once: `catch_warnings` would need a lock around a decoding.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
@@ -82,12 +81,12 @@ def read_picture(
     """
     if isinstance(source, np.ndarray):
         with _one_line_errors(name or "the array"):
-            return _large_enough(_from_array(source))
+            return decode(_array_image(source), max_pixels, MIN_SIDE)
     if isinstance(source, Image.Image):
         with _one_line_errors(name or "the picture"):
-            return _large_enough(decode(source, max_pixels))
+            return decode(source, max_pixels, MIN_SIDE)
     with open_image(source, name, formats, max_pixels) as image:
-        return _large_enough(decode(image, max_pixels))
+        return decode(image, max_pixels, MIN_SIDE)
 
 
 def read_image(source: ImageSource, background: Color = WHITE) -> Pixels:
@@ -115,15 +114,15 @@ def open_image(
         Image.init()
         known = [form for form in formats if form in Image.OPEN]  # a Pillow build may lack some
         with Image.open(stream, formats=known) as image:
-            _check_size(image.width, image.height, max_pixels)
+            _check_size(image, max_pixels)
             yield image
 
 
-def decode(image: Image.Image, max_pixels: int = MAX_PIXELS) -> Picture:
+def decode(image: Image.Image, max_pixels: int = MAX_PIXELS, min_side: int = 1) -> Picture:
     """The pixels of a Pillow image at the frame it stands at."""
-    _check_size(image.width, image.height, max_pixels)  # before any pixel is decoded
+    _check_size(image, max_pixels, min_side)  # before any pixel is decoded
     image.load()
-    _check_size(image.width, image.height, max_pixels)  # a GIF may grow when it is decoded
+    _check_size(image, max_pixels)  # a GIF may grow when it is decoded
     sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
     image = _upright(image)
     if image.mode.startswith("I") or image.mode == "F":
@@ -202,13 +201,12 @@ def _sum_rows(image: npt.NDArray[Any], count: int) -> npt.NDArray[np.float64]:
     return sums
 
 
-def _from_array(array: npt.NDArray[Any]) -> Picture:
+def _array_image(array: npt.NDArray[Any]) -> Image.Image:
     channels = array.shape[2] if array.ndim == 3 else 1
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in (1, 3, 4):
         expected = "uint8 of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
         raise UserError(f"it is {array.dtype} of shape {array.shape}, not {expected}")
-    _check_size(array.shape[1], array.shape[0])
-    return decode(Image.fromarray(array[..., 0] if array.ndim == 3 and channels == 1 else array))
+    return Image.fromarray(array[..., 0] if array.ndim == 3 and channels == 1 else array)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -241,22 +239,17 @@ def _from_numbers(image: Image.Image, sixteen_bits: bool) -> Picture:
     return Picture(np.repeat(grey[..., None], 3, axis=2), alpha)
 
 
-def _large_enough(picture: Picture) -> Picture:
-    height, width = picture.colours.shape[:2]
-    if min(width, height) < MIN_SIDE:
-        raise UserError(f"{width} x {height} pixels is too small (at least {MIN_SIDE} a side)")
-    return picture
-
-
-def _check_size(width: int, height: int, max_pixels: int = MAX_PIXELS) -> None:
+def _check_size(image: Image.Image, max_pixels: int, min_side: int = 1) -> None:
+    width, height = image.size
+    if min(width, height) < min_side:
+        raise UserError(f"{width} x {height} pixels is too small (at least {min_side} a side)")
     if max(width, height) > MAX_SIDE or width * height > max_pixels:
         limits = f"at most {MAX_SIDE:,} a side and {max_pixels // 10**6} million in all"
         raise UserError(f"{width} x {height} pixels is too large ({limits})")
 
 
 _MARKER = re.compile(rb"\xff+([^\x00\xff])")  # in compressed data a 0 follows each 255
-_END, _SCAN = 0xD9, 0xDA
-_WITHOUT_LENGTH = (0x01, *range(0xD0, 0xD9))  # restarts and the start of a picture
+_END, _SCAN, _WITHOUT_LENGTH = 0xD9, 0xDA, (0x01, *range(0xD0, 0xD9))  # the last: restarts, start of a picture
 
 
 def _check_scans(stream: BinaryIO) -> None:
@@ -265,10 +258,7 @@ def _check_scans(stream: BinaryIO) -> None:
     stream.seek(0)
     if start != b"\xff\xd8":
         return
-    if isinstance(stream, io.BytesIO):
-        data: bytes | mmap.mmap = stream.getvalue()  # shared, not copied
-    else:
-        data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    data = stream.getvalue() if isinstance(stream, io.BytesIO) else mmap(stream.fileno(), 0, access=ACCESS_READ)
     scans = place = 0
     while (found := _MARKER.search(data, place)) and found[1][0] != _END:
         place, code = found.end(), found[1][0]
@@ -281,8 +271,7 @@ def _check_scans(stream: BinaryIO) -> None:
 
 def _open_stream(source: str | os.PathLike[str] | bytes) -> BinaryIO:
     if isinstance(source, bytes):
-        if not source or len(source) > MAX_FILE_BYTES:
-            raise UserError(_size_problem(len(source)))
+        _check_bytes(len(source))
         return io.BytesIO(source)
     path = Path(source)
     try:
@@ -291,9 +280,8 @@ def _open_stream(source: str | os.PathLike[str] | bytes) -> BinaryIO:
             problem = "it is a folder, not a picture"
         elif not stat.S_ISREG(status.st_mode):
             problem = "it is not a regular file"  # a pipe or a device may never end
-        elif not 0 < status.st_size <= MAX_FILE_BYTES:
-            problem = _size_problem(status.st_size)
         else:
+            _check_bytes(status.st_size)
             return path.open("rb")
     except FileNotFoundError:
         problem = "there is no such file"
@@ -304,8 +292,10 @@ def _open_stream(source: str | os.PathLike[str] | bytes) -> BinaryIO:
     raise UserError(problem)
 
 
-def _size_problem(size: int) -> str:
-    return f"the file is too large ({size:,} bytes, at most {MAX_FILE_BYTES:,})" if size else "the file is empty"
+def _check_bytes(count: int) -> None:
+    if not 0 < count <= MAX_FILE_BYTES:
+        too_large = f"the file is too large ({count:,} bytes, at most {MAX_FILE_BYTES:,})"
+        raise UserError(too_large if count else "the file is empty")
 
 
 @contextmanager
@@ -321,7 +311,7 @@ def _one_line_errors(name: str, formats: Sequence[str] = tuple(FORMATS)) -> Iter
         *names, last = dict.fromkeys(FORMATS[form] for form in formats)
         problem, cause = f"it is not a readable {', '.join(names)} or {last} picture", error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        problem, cause = f"the picture is too large ({LIMITS_TOLD})", error
+        problem, cause = f"the picture is too large ({SIZE_LIMITS})", error
     except MemoryError as error:
         problem, cause = "not enough memory", error
     except Exception as error:

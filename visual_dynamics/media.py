@@ -1,4 +1,4 @@
-"""Files people can look at: pictures, grids of pictures, and clips as GIF, WebP, APNG or MP4.
+"""Encoders of what people look at: pictures, grids of pictures, and clips as GIF, WebP, APNG or MP4.
 
 Letters in shape comments: T frames, n pictures, H, W height and width in pixels; all arrays are uint8 RGB.
 """
@@ -8,7 +8,6 @@ import math
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
 from visual_dynamics.images import WHITE, Color, Pixels
 
 ANIMATION_SUFFIXES = (".gif", ".webp", ".png", ".apng", ".mp4")
@@ -26,11 +24,6 @@ MP4_LONGER_SIDE = 256  # pixels; smaller clips are enlarged to at least this, by
 LABEL_SIZE = 12  # pixels
 MAX_AREA = 64_000_000  # pixels of all pictures of a grid or clip; a GIF of so many takes a minute
 LABEL_HEIGHT = LABEL_SIZE + 4
-
-
-def write_png(path: str | Path, image: Pixels) -> None:
-    """One picture (H, W, 3)."""
-    write_atomically(Path(path), encode_png(image))
 
 
 def encode_png(image: Pixels) -> bytes:
@@ -86,12 +79,6 @@ def picture_grid(
             strip = grid[label_top : label_top + label_height, cell_left : cell_left + width]
             strip[:] = _label(labels[index], width, background)
     return grid
-
-
-def write_animation(path: str | Path, frames: Pixels, fps: float, loop: bool = True) -> None:
-    """A clip (T, H, W, 3) as GIF, animated WebP, APNG (.png, .apng) or MP4, by the path's suffix."""
-    path = Path(path)
-    write_atomically(path, encode_animation(frames, fps, path.suffix, loop))
 
 
 def encode_animation(frames: Pixels, fps: float, suffix: str, loop: bool = True) -> bytes:
@@ -151,7 +138,7 @@ def _with_palette(packed: npt.NDArray[np.uint32], colors: npt.NDArray[np.uint32]
 
 def animated(images: list[Image.Image], form: str, durations: list[int], **options: Any) -> bytes:
     """A clip of Pillow's making; `durations` in milliseconds."""
-    # A list of durations for a lone picture is refused by some writers; a number is not.
+    # A list of durations for a lone picture is an error in some writers; a number is not.
     duration = durations if len(images) > 1 else durations[0]
     return saved(images[0], form, save_all=True, append_images=images[1:], duration=duration, **options)
 

@@ -17,12 +17,16 @@ from PIL import Image
 from scipy import stats
 
 from visual_dynamics.data import shapes
-from visual_dynamics.data.shapes import CIRCLE, SQUARE, TRIANGLE, Scenes, draw_scenes, masks, render, shapes_pairs
+from visual_dynamics.data.shapes import CIRCLE, SQUARE, TRIANGLE, Scenes, draw_scenes, images, masks, shapes_pairs
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 AUTHORS = SHARED / "data" / "shapes"
 
 # --- promises of the generator ---
+
+
+def render(scenes: Scenes, moved: bool, rendering: shapes.Rendering = "integer") -> tuple[torch.Tensor, shapes.Masks]:
+    return images(scenes, moved, rendering, shapes.SIZE), masks(scenes, moved, rendering, shapes.SIZE)
 
 
 def same(first: Scenes, second: Scenes) -> bool:
@@ -107,13 +111,13 @@ def test_new_motions_keep_the_image() -> None:
 def test_masks_explain_the_image(rendering: shapes.Rendering, moved: bool) -> None:
     """Image = background where no object is seen + each colour where its object is."""
     scenes = draw_scenes(60, 11)
-    images, (visible, whole) = render(scenes, moved, rendering)
-    assert images.shape == visible.shape == whole.shape == (60, 3, 128, 128)
-    assert images.dtype == torch.uint8
+    drawn, (visible, whole) = render(scenes, moved, rendering)
+    assert drawn.shape == visible.shape == whole.shape == (60, 3, 128, 128)
+    assert drawn.dtype == torch.uint8
     background, colours = torch.from_numpy(scenes.background).float(), torch.from_numpy(scenes.colours).float()
     rest = 1 - visible.sum(1, keepdim=True)
     expected = rest * background[:, :, None, None] + torch.einsum("nohw,noc->nchw", visible, colours)
-    assert (images - 255 * expected).abs().max() < 0.51  # rounding to 8 bits
+    assert (drawn - 255 * expected).abs().max() < 0.51  # rounding to 8 bits
     assert visible.min() >= 0
     assert rest.min() > -1e-5
     assert (whole - visible).min() > -1e-5
@@ -161,7 +165,9 @@ def test_smooth_shapes_have_their_area_and_place() -> None:
     scenes = one_scene(APART, size=30.3)
     whole = masks(scenes, rendering="smooth", size=128).whole[0]
     assert whole.sum((1, 2)).numpy() == pytest.approx([np.pi * 30.3**2 / 4, 30.3**2, 30.3**2 / 2], rel=1e-3)
-    middle = scenes.centres[0]
+    middle = scenes.anchors[0].copy()  # of each bounding box
+    middle[SQUARE] += scenes.sizes[0, SQUARE] / 2 - 0.5
+    middle[TRIANGLE, 1] -= scenes.sizes[0, TRIANGLE] / 2
     middle[TRIANGLE, 1] -= 30.3 / 6  # the centroid lies a third of the height from the top edge
     assert centroids(whole) == pytest.approx(middle, abs=0.01)
 

@@ -96,12 +96,12 @@ def _parsed(data: bytes) -> Any:
     try:
         text = data.decode("utf-8-sig")
         # strict=False: Aseprite does not escape line breaks in names
-        return json.loads(text, strict=False, object_pairs_hook=_without_twins)
+        return json.loads(text, strict=False, object_pairs_hook=_unique_names)
     except (ValueError, RecursionError) as error:
         raise _ForeignError("it is not valid JSON") from error
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A later frame of the same name would silently replace the earlier one."""
     result: dict[str, Any] = {}
     for name, value in pairs:
@@ -123,7 +123,7 @@ def _layout(content: Any) -> Layout:
     boxes = tuple(_box(name, _typed(entry, dict, name)) for name, entry in entries)
     for box in boxes:
         if box.source != boxes[0].source:
-            sizes = f"{boxes[0].name} is {_told(boxes[0].source)}, {box.name} is {_told(box.source)}"
+            sizes = f"{boxes[0].name} is {_size_words(boxes[0].source)}, {box.name} is {_size_words(box.source)}"
             raise _ForeignError(f"its frames differ in size: {sizes}")
     meta = _typed(content.get("meta"), dict, "'meta'")
     image = _typed(meta.get("image"), str, "'image', the name of its picture,")
@@ -146,7 +146,7 @@ def _box(name: str, entry: dict[str, Any]) -> Box:
     # An inner padding counts as part of the frame, on all four sides.
     padding = (w - width) // 2
     if padding < 0 or (w, h) != (width + 2 * padding, height + 2 * padding):
-        sizes = f"{_told((w, h))}, but its spriteSourceSize is {_told((width, height))}"
+        sizes = f"{_size_words((w, h))}, but its spriteSourceSize is {_size_words((width, height))}"
         raise _ForeignError(f"{name} is {sizes}")
     if left + width > source_width or top + height > source_height:
         raise _ForeignError(f"the spriteSourceSize of {name} leaves its sourceSize")
@@ -173,8 +173,8 @@ def _tag(entry: dict[str, Any], count: int) -> Tag:
 
 def _typed(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind):
-        told = {dict: "an object", list: "a list", str: "a text"}[kind]
-        raise _ForeignError(f"{what} {'is missing' if value is None else f'is not {told}'}")
+        expected = {dict: "an object", list: "a list", str: "a text"}[kind]
+        raise _ForeignError(f"{what} {'is missing' if value is None else f'is not {expected}'}")
     return value
 
 
@@ -196,5 +196,5 @@ def _milliseconds(value: Any, what: str) -> int:
     return _whole(rounded, what, 1, LONGEST_DURATION)
 
 
-def _told(size: tuple[int, int]) -> str:
+def _size_words(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]} pixels"

@@ -22,8 +22,8 @@ from visual_dynamics.images import WHITE, Color, read_picture
 
 MAX_BYTES = 2**28  # of one picture's file
 MAX_LIST_BYTES = 2**25  # of train.txt and test.txt: more than a million numbers
-HELD_OUT_SHARE = 10  # without lists, one pair of so many is held out ...
-MOST_HELD_OUT = 256  # ... up to this many
+HELD_OUT_SHARE = 10  # without lists, one pair in 10 is held out ...
+MOST_HELD_OUT = 256  # ... at most n pairs
 
 _NAME = re.compile(r"([0-9]{1,18})_im([12])\.(png|webp|jpe?g|bmp|gif|tiff?|ppm)", re.IGNORECASE)
 Part = Literal["train", "held-out"]

@@ -37,7 +37,7 @@ FRAMES = 178  # a character: 4 * (7 + 8 + 9 + 6 + 13) + 6
 SIDE = 60  # pixels
 CHARACTERS, ATTRIBUTES = 672, 7
 SEX, WEAPON = 0, 6  # columns of the attributes
-MAX_CHARACTERS = 4096  # a list longer than this is refused before anything is unpacked
+MAX_CHARACTERS = 4096  # a longer list is an error before anything is unpacked
 MAX_COLOURS = 2**16
 
 _FRAMES, _MASKS, _PALETTE, _LABELS = "frames.u16.xz", "masks.packbits.xz", "palette.npy", "sprite_large_labels.txt"
@@ -118,7 +118,7 @@ def paper_split() -> Split:
 def reed_split() -> Split:
     """The 500 / 72 / 100 characters of Reed et al.'s sprites_splits.mat, for visual analogies.
 
-    80 of the 100 have their twin with the other weapon among the 500, and so half of their frames.
+    80 of the 100 differ from one of the 500 in the weapon alone, and share half of their frames with it.
     """
     lines = Path(__file__).with_name("reed_split.txt").read_text().splitlines()  # a name, then numbers from 1
     return _split(*([int(word) - 1 for word in line.split()[1:]] for line in lines))
@@ -173,7 +173,7 @@ def read_characters(path: Path, numbers: Iterable[int] | None = None, progress: 
     """The characters of a folder, or those with the given numbers, in ascending order.
 
     The folder holds the packed form (see `pack_characters`), which is read in seconds, or the published files
-    sprites_0.mat ... sprites_671.mat, which takes minutes and h5py: `progress` is told after each of them.
+    sprites_0.mat ... sprites_671.mat, which takes minutes and h5py: `progress(done, total)` follows each of them.
     """
     try:
         names = [entry.name for entry in path.iterdir()]
@@ -247,7 +247,7 @@ def _read_palette(path: Path) -> NDArray[np.uint8]:  # (P, 3)
         palette = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: a false size in it allocates nothing
         if palette.dtype != np.uint8 or palette.shape[1:] != (3,) or not 0 < len(palette) <= MAX_COLOURS:
             raise ValueError("not a palette")
-    except Exception as error:  # numpy raises whatever a broken file makes it stumble over
+    except Exception as error:  # numpy raises many kinds of error for a damaged file
         raise UserError(f"cannot read {path}: not a palette of 8-bit colours that numpy saved") from error
     return np.array(palette)
 
@@ -285,7 +285,7 @@ def _read_character(path: Path) -> tuple[NDArray[np.uint32], NDArray[np.bool_], 
         raise UserError("reading the published sprites needs h5py: pip install 'visual-dynamics[sprites]'") from error
 
     def read(place: str | h5py.Reference, shape: tuple[int, ...], most: float | None = None) -> NDArray[Any]:
-        if file[place].shape != shape:  # told before it is read
+        if file[place].shape != shape:  # an error before it is read
             raise ValueError(f"{file[place].shape} instead of {shape}")
         values = file[place][()]
         if most is not None and not (values.min() >= 0 and values.max() <= most):
@@ -303,6 +303,6 @@ def _read_character(path: Path) -> tuple[NDArray[np.uint32], NDArray[np.bool_], 
             red, green, blue = read_clips("sprites", 3)
             (alpha,) = read_clips("masks", 1)
             attributes = read("labels", (ATTRIBUTES, 1), most=9999)[:, 0].astype(np.int64)
-    except Exception as error:  # h5py raises whatever a broken file makes it stumble over
+    except Exception as error:  # h5py raises many kinds of error for a damaged file
         raise UserError(f"{path} is not a readable file of the published sprites") from error
     return red << 16 | green << 8 | blue, alpha > 0, attributes

@@ -78,14 +78,6 @@ class Scenes:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @property
-    def centres(self) -> Array:
-        """(N, 3, 2): the middle of each object's bounding box, before the motion."""
-        middle = self.anchors.copy()
-        middle[:, SQUARE] += self.sizes[:, SQUARE, None] / 2 - 0.5
-        middle[:, TRIANGLE, 1] -= self.sizes[:, TRIANGLE] / 2
-        return middle
-
     def subset(self, indices: NDArray[np.int64] | Tensor | slice | list[int]) -> Scenes:
         """The chosen scenes, in the order given; an index may repeat."""
         chosen = indices if isinstance(indices, slice) else np.asarray(indices)
@@ -145,13 +137,8 @@ def scene_pairs(
     device: torch.device | str = "cpu",
     textured: bool = False,
 ) -> Pairs:
-    """The pairs of given scenes, so that whoever needs the truth can keep the scenes beside them."""
+    """The pairs of given scenes, which know the true motions."""
     return Pairs.of(*(images(scenes, moved, rendering, size, device, textured) for moved in (False, True)))
-
-
-def render(scenes: Scenes, moved: bool, rendering: Rendering = "integer", size: int = SIZE) -> tuple[Tensor, Masks]:
-    """Images, uint8 (N, 3, size, size), and masks of the scenes before or after their motion."""
-    return images(scenes, moved, rendering, size), masks(scenes, moved, rendering, size)
 
 
 def masks(scenes: Scenes, moved: bool = False, rendering: Rendering = "integer", size: int = 64) -> Masks:

@@ -19,7 +19,6 @@ from visual_dynamics.errors import UserError
 
 FORMAT = "visual-dynamics footage 1"
 MANIFEST, SETTINGS = "manifest.json", "settings.json"
-SPLITS = ("train", "held-out")
 MAX_HEADER = 2**20  # bytes
 
 

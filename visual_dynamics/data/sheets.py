@@ -184,7 +184,7 @@ def cut_layout(picture: Pixels, layout: Layout, name: str) -> Sheet:
 
 
 def is_animation(path: Path) -> bool:
-    """Whether a file is a picture of several frames. Whatever is wrong with one is told when it is read whole."""
+    """Whether a file is a picture of several frames. Its errors are raised when it is read whole."""
     try:
         with open_image(path) as image:
             return _is_animated(image)

@@ -18,7 +18,7 @@ from PIL import GifImagePlugin, Image
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import LIMITS_TOLD, MAX_PIXELS, MAX_SIDE, Pixels
+from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, SIZE_LIMITS, Pixels
 from visual_dynamics.media import GIF_SHORTEST, animated, saved
 from visual_dynamics.provenance import package_version
 
@@ -39,7 +39,7 @@ def sheet_files(title: str, sheet: Sheet) -> dict[str, bytes]:
     columns = max(len(row) for row in rows)
     if max(columns * width, len(rows) * height) > MAX_SIDE or columns * width * len(rows) * height > MAX_PIXELS:
         size = f"{columns * width} x {len(rows) * height} pixels"
-        raise UserError(f"a sheet of {count:,} frames, {size}, is too large ({LIMITS_TOLD})")
+        raise UserError(f"a sheet of {count:,} frames, {size}, is too large ({SIZE_LIMITS})")
     picture = np.zeros((len(rows) * height, columns * width, 4), np.uint8)
     places = {frame: (row, column) for row, frames in enumerate(rows) for column, frame in enumerate(frames)}
     entries: list[dict[str, Any]] = []
