@@ -48,7 +48,7 @@ from visual_dynamics.weights import Weights, find_weights, load_weights, save_co
 
 LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
-ImageOrCanvas: TypeAlias = ImageSource | Canvas
+AnyImage: TypeAlias = ImageSource | Canvas
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
 MAX_PIXELS = 400_000_000  # of all frames of a result at full size together: 1.2 GB
@@ -87,25 +87,25 @@ class Model:
         """Longer side of the frames that come out, in pixels."""
         return self.predictor.size
 
-    def open(self, image: ImageOrCanvas) -> Canvas:
+    def open(self, image: AnyImage) -> Canvas:
         """The image as this model sees it, decoded once, for any number of verbs."""
         return open_canvas(image, self.size, self.predictor.network.config.background)
 
     def sample(
-        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self, image: AnyImage, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Frames:
         """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
         return _gathered(self.each_sample(image, n, seed, source, full_size), n)
 
     def each_sample(
-        self, image: ImageOrCanvas, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self, image: AnyImage, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
         """`sample` one by one, uint8 (H, W, 3), for results that do not fit into memory."""
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         canvas = self._canvas(image, n, full_size)
         return canvas.futures(each_future(self.predictor, canvas.frame, latents, n, seed), full_size)
 
-    def encode(self, before: ImageOrCanvas, after: ImageOrCanvas) -> Motion:
+    def encode(self, before: AnyImage, after: AnyImage) -> Motion:
         """The motion code of a pair of frames of one size."""
         first, second = self.open(before), self.open(after)
         if first.pixels.shape != second.pixels.shape:
@@ -114,7 +114,7 @@ class Model:
         posterior = self.predictor.encode(first.frame, second.frame)
         return Motion(posterior.mean.numpy(), posterior.log_variance.exp().numpy())
 
-    def apply(self, image: ImageOrCanvas, motion: Motion, full_size: bool = False) -> Frames:
+    def apply(self, image: AnyImage, motion: Motion, full_size: bool = False) -> Frames:
         """Visual analogy: the image moved by that motion, uint8 (H, W, 3)."""
         mean, latent = np.asarray(motion.mean, np.float32), self.predictor.network.config.latent
         if mean.shape != (latent,) or not np.isfinite(mean).all():
@@ -123,12 +123,7 @@ class Model:
         return next(canvas.futures([apply_motion(self.predictor, canvas.frame, torch.tensor(mean))], full_size))
 
     def extrapolate(
-        self,
-        image: ImageOrCanvas,
-        steps: int = 8,
-        seed: int = 0,
-        source: LatentName | None = None,
-        full_size: bool = False,
+        self, image: AnyImage, steps: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
 
@@ -137,12 +132,7 @@ class Model:
         return _gathered(self.each_step(image, steps, seed, source, full_size), steps + 1)
 
     def each_step(
-        self,
-        image: ImageOrCanvas,
-        steps: int = 8,
-        seed: int = 0,
-        source: LatentName | None = None,
-        full_size: bool = False,
+        self, image: AnyImage, steps: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
         """`extrapolate` one by one, uint8 (H, W, 3); the image itself first."""
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
@@ -150,7 +140,7 @@ class Model:
         frames = extrapolation(self.predictor, canvas.frame, motion, steps, canvas.in_own_colours)
         return canvas.clip(frames, full_size)
 
-    def traverse(self, image: ImageOrCanvas, n: int = 5) -> list[Strip]:
+    def traverse(self, image: AnyImage, n: int = 5) -> list[Strip]:
         """The n dimensions of z that carry most motion, or all that carry any, each varied alone on the image."""
         n, used, values = _whole("n", n, 1, MAX_SAMPLES), stored_usage(self.weights.posteriors), path_values()
         chosen = used.active[:n]
@@ -185,7 +175,7 @@ class Model:
         prior = self.learned_prior.stored if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
 
-    def _canvas(self, image: ImageOrCanvas, count: int, full_size: bool) -> Canvas:
+    def _canvas(self, image: AnyImage, count: int, full_size: bool) -> Canvas:
         """The image, for `count` results that fit into memory."""
         canvas = self.open(image)
         if full_size:

@@ -99,7 +99,10 @@ def find_weights(name: str | Path) -> Path:
 
 
 def push(path: Path, hub_id: str) -> str:
-    """Upload a weights file, and the card beside it (FILE.md), to the Hugging Face Hub; returns the page's address."""
+    """Upload a weights file to the Hugging Face Hub, with its card (the .md file beside it) if there is one.
+
+    Returns the address of its page.
+    """
     from huggingface_hub import CommitOperationAdd, HfApi
 
     load_weights(path)  # refuses what is no model
