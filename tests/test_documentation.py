@@ -10,6 +10,7 @@ import typer
 from PIL import Image
 
 from visual_dynamics.cli.main import app
+from visual_dynamics.cli.reference import PAGE, reference
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]
@@ -62,3 +63,8 @@ def test_the_readme_s_python_works(tmp_path: Path) -> None:
     assert names["frame"].shape == (64, 64, 3)
     assert names["video"].shape == (9, 64, 64, 3)
     assert names["motion"].mean.shape == names["motion"].variance.shape
+
+
+def test_the_page_on_the_command_line_is_current() -> None:
+    """After a change of options: python -m visual_dynamics.cli.reference"""
+    assert PAGE.read_text() == reference()

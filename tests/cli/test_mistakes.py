@@ -7,6 +7,7 @@ import pickle
 import re
 import struct
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -217,6 +218,34 @@ def test_what_happens_on_the_way(
     monkeypatch.setattr("visual_dynamics.api.load", fail)
     assert run("sample", "picture.png", "--out", "new") == (code, "", line)
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(("package", "extra"), [("cv2", "video"), ("scipy", "video"), ("h5py", "sprites")])
+def test_a_package_of_an_extra_that_is_missing(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, place: Path, package: str, extra: str
+) -> None:
+    if extra == "video":
+        for name in [name for name in sys.modules if name.startswith("visual_dynamics.footage")]:
+            monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
+    (place / "clips").mkdir()
+    (place / "sprites_0.mat").touch()
+    arguments = ["videos", "clips"] if extra == "video" else ["sprites", "."]
+    told = refused("prepare", *arguments, "--out", "new")
+    assert f"pip install 'visual-dynamics[{extra}]'" in told and package in told
+
+
+class Without:
+    """As if a package was not installed."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.partition(".")[0] == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What the verbs of the command line do."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from tests.cli.conftest import (
 from visual_dynamics import weights
 from visual_dynamics.api import Model, load
 from visual_dynamics.cli import pictures
+from visual_dynamics.cli.old_names import current_names
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.weights import load_weights, shipped_models
 
@@ -256,3 +258,18 @@ def test_the_module_and_the_command_are_one_program() -> None:
 def subprocess_answer(command: Sequence[str | Path]) -> Answer:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def test_the_shell_completes_verbs() -> None:
+    program = str(Path(sys.executable).parent / "visual-dynamics")
+    asked = {"_VISUAL_DYNAMICS_COMPLETE": "complete_bash", "COMP_WORDS": "visual-dynamics extr", "COMP_CWORD": "1"}
+    done = subprocess.run([program], env=os.environ | asked | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.stdout.strip() == "extrapolate" and done.stderr == ""
+
+
+def test_old_names_work_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--zoom 2 --recolour --bottleneck=4 --kl-warmup 0 --data x"
+    now = "--augment zoom=2 --augment permute-channels --beta 4 --set kl_warmup=0 --data x"
+    assert " ".join(current_names(["train", "run", *words.split()])) == f"train run {now}"
+    assert capsys.readouterr().err.splitlines()[0] == "note: --zoom is now --augment zoom=2"
+    assert current_names(["sample", "--zoom", "2"]) == ["sample", "--zoom", "2"] and current_names([]) == []

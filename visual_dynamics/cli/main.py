@@ -10,9 +10,7 @@ import typer
 from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import reproduce as reproduce_command
-from visual_dynamics.cli import share
-from visual_dynamics.cli import studio as studio_command
-from visual_dynamics.cli import study as study_command
+from visual_dynamics.cli import serve, share
 from visual_dynamics.cli import train as train_command
 from visual_dynamics.cli.old_names import current_names
 from visual_dynamics.cli.options import (
@@ -30,7 +28,6 @@ from visual_dynamics.errors import UserError
 NAME = "visual-dynamics"
 app = typer.Typer(
     name=NAME,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -79,8 +76,8 @@ app.add_typer(prepare_command.app, name="prepare")
 app.command(cls=train_command.GroupedCommand)(train_command.train)
 app.command()(reproduce_command.reproduce)
 app.command()(reproduce_command.report)
-app.add_typer(study_command.app, name="study")
-app.command()(studio_command.studio)
+app.add_typer(serve.study_app, name="study")
+app.command()(serve.studio)
 
 
 app.command()(share.models)
@@ -132,7 +129,7 @@ def _mistake(error: Exception) -> str:
         where = getattr(getattr(error, "ctx", None), "command_path", NAME)
         return f"{words}; see {where} --help"
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        return f"this needs {error.name}, which is not installed: pip install 'visual-dynamics[{extra}]'"
+        return f"this needs {error.name}: pip install 'visual-dynamics[{extra}]'"
     if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
         return "there is not enough memory for this"
     return ""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from visual_dynamics.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
@@ -72,3 +74,11 @@ def find_device(name: str) -> torch.device:
     from visual_dynamics.api import find_device
 
     return find_device(name)
+
+
+def need(extra: str, *packages: str) -> None:
+    """Raise, with the command that helps, where packages of an optional extra are not installed."""
+    from importlib.util import find_spec
+
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise UserError(f"this needs {', '.join(missing)}: pip install 'visual-dynamics[{extra}]'")

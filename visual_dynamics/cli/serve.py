@@ -1,7 +1,10 @@
-"""`visual-dynamics study`: make a study with people, hand it out, collect and score its answers."""
+"""The verbs that serve pages: `studio` and `study`. Heavy modules are imported when they run."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -9,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visual_dynamics.cli.options import DeviceOption, ModelOption, SeedOption, counted, progress_bar
+from visual_dynamics.cli.options import DeviceOption, ModelOption, SeedOption, busy, counted, need, progress_bar
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
     from visual_dynamics.study.answers import AnswerStore
 
-app = typer.Typer(no_args_is_help=True, help="Ask people which animation is real, or whether a motion is realistic.")
+study_app = typer.Typer(
+    no_args_is_help=True, help="Ask people which animation is real, or whether a motion is realistic."
+)
 
 
 class StudyKind(StrEnum):
@@ -23,13 +28,89 @@ class StudyKind(StrEnum):
     realistic = "realistic"
 
 
+MAX_CONNECTIONS = 500  # the others get 503
+TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
+HostOption = Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 opens it to the network.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")]
+AllowHostOption = Annotated[list[str] | None, typer.Option(help="A further host name of the page; may be repeated.")]
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The study's folder.")]
 METHOD_HELP = "ours (the model), flow, copy, or another shipped model; may be repeated.  [default: ours and flow]"
 SIZE_HELP = "Side of the clips in pixels; may be repeated.  [default: the model's size; with choice half of it, too]"
 DATA_HELP = "'shapes', 'shapes-texture', a folder or zip of pairs, prepared videos, a folder of sprites."
 
 
-@app.command()
+def studio(
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8200,
+    token: Annotated[
+        str | None,
+        typer.Option(help="Visitors need it; if other machines can connect, the studio makes one up."),
+    ] = None,
+    allow_host: AllowHostOption = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of the library.", show_default="the user's data folder")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="Folder of a study with people (study make), to serve here, too.")
+    ] = None,
+    device: DeviceOption = "cpu",
+) -> None:
+    """Open the studio: a page and an API to see futures, edit motions, and apply them to other pictures."""
+    need("studio", "fastapi", "uvicorn", "python_multipart")
+    import secrets
+
+    import uvicorn
+
+    from visual_dynamics.studio.state import Settings
+    from visual_dynamics.web import is_loopback, link, listen
+
+    if token is not None and not TOKEN.fullmatch(token):
+        raise UserError("a token has 8 to 128 letters, digits, - or _")
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    with busy("opening the studio"):
+        from visual_dynamics.api import find_device
+        from visual_dynamics.studio.app import create_app
+
+        settings = Settings(
+            store=store or _data_folder(),
+            host=host,
+            port=port,
+            token=token,
+            allowed_hosts=tuple(allow_host or ()),
+            models=tuple(model or ()),
+            study=study,
+            device=str(find_device(device)),
+        )
+        page = create_app(settings)
+    with closing(listen(host, port)) as listening:
+        typer.echo(f"the studio is open: {link(listening, token)}  (Ctrl-C closes it)")
+        config = uvicorn.Config(
+            page,
+            log_level="warning",
+            server_header=False,
+            timeout_keep_alive=20,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=MAX_CONNECTIONS,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _data_folder() -> Path:
+    """The system's folder for a user's data."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "visual-dynamics"
+
+
+@study_app.command()
 def make(
     folder: FolderArgument,
     kind: Annotated[StudyKind, typer.Option(help="Which of two is real, or is this realistic?")] = StudyKind.choice,
@@ -67,17 +148,15 @@ def make(
     )
 
 
-@app.command()
+@study_app.command()
 def serve(
     folder: FolderArgument,
-    host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")] = 8765,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further host name of the study; may be repeated.")
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8765,
+    allow_host: AllowHostOption = None,
 ) -> None:
     """Serve the page to this machine or network; answers go into FOLDER/answers.sqlite3."""
-    _need_studio()
+    need("studio", "fastapi", "uvicorn")
     from visual_dynamics.study import web
     from visual_dynamics.study.folder import read_study
     from visual_dynamics.web import is_loopback, link, listen
@@ -89,7 +168,7 @@ def serve(
         web.serve(folder, store, bound, token, tuple(allow_host or ()))
 
 
-@app.command()
+@study_app.command()
 def offline(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.html"),
@@ -105,7 +184,7 @@ def offline(
     typer.echo(f"{out}: {len(page) / 1e6:.1f} MB; visual-dynamics study import reads the answers that it saves")
 
 
-@app.command("import")
+@study_app.command("import")
 def import_(
     folder: FolderArgument,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
@@ -121,7 +200,7 @@ def import_(
     typer.echo(f"{counted(new, 'new answer')} from {counted(len(files), 'file')}")
 
 
-@app.command()
+@study_app.command()
 def score(
     folder: FolderArgument, as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False
 ) -> None:
@@ -138,7 +217,7 @@ def score(
     typer.echo(json.dumps(result, indent=1) if as_json else scoring.table_text(result))
 
 
-@app.command()
+@study_app.command()
 def export(
     folder: FolderArgument,
     out: Annotated[Path | None, typer.Option(help="A CSV file; without it, the terminal.", show_default=False)] = None,
@@ -168,10 +247,3 @@ def _store(folder: Path, create: bool = False) -> AnswerStore:
 def _check_new(path: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already: remove it, or give another file with --out")
-
-
-def _need_studio() -> None:
-    from importlib.util import find_spec
-
-    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
-        raise UserError(f"serving needs {' and '.join(missing)}: pip install 'visual-dynamics[studio]'")

@@ -1,0 +1,57 @@
+"""docs/cli.md, made from the command line itself: python -m visual_dynamics.cli.reference"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from visual_dynamics.cli.main import NAME, app
+from visual_dynamics.cli.train import augmentations_table, settings_table
+from visual_dynamics.files import write_atomically
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+HEAD = f"""# Command line
+
+This page is made by `python -m visual_dynamics.cli.reference`. `{NAME} VERB --help` says the same.
+"""
+
+
+def reference() -> str:
+    """The page: a section for each verb, with a table of its arguments and options."""
+    root = typer.main.get_command(app)
+    sections = [HEAD, *(_section(name, verb) for name, verb in _verbs(root, ()))]
+    for option, rows in (("--augment", augmentations_table()), ("--set", settings_table())):
+        sections.append(f"## What train {option} takes\n\n{_table(('name', 'meaning'), rows)}")
+    return "\n".join(sections)
+
+
+def _verbs(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from _verbs(inner, (*path, name))
+    else:
+        yield " ".join(path), command
+
+
+def _section(name: str, command: Any) -> str:
+    context = command.make_context(name, [], resilient_parsing=True)
+    usage = " ".join([NAME, name, *command.collect_usage_pieces(context)])
+    rows = [record for p in command.params if (record := p.get_help_record(context))]
+    text = "\n\n".join(" ".join(part.split()) for part in command.help.split("\n\n"))
+    table = f"\n{_table(('option', 'meaning'), rows)}" if rows else ""
+    return f"## {name}\n\n{text}\n\n    {usage}\n{table}"
+
+
+def _table(heads: tuple[str, str], rows: list[tuple[str, str]]) -> str:
+    lines = [f"| {heads[0]} | {heads[1]} |", "|---|---|"]
+    for row in rows:
+        name, text = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
+        lines.append(f"| `{name}` | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    write_atomically(PAGE, reference().encode())
