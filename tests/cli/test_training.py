@@ -74,6 +74,7 @@ def test_train_on_a_folder_or_zip_of_pairs(run: Run, pairs_folder: Path, kind: s
     answer = run("train", "run", *TINY_RUN, "--steps", 2, "--data", data)
     assert answer.code == 0, answer.err
     assert len(load_weights(Path("run/weights.safetensors")).posteriors) == (8 if lists else 11)
+    assert ("held out: the pairs of test.txt" if lists else "held out: 1 of 12 pairs, picked at random") in answer.err
     assert Path("run/pictures").exists()  # of held-out pairs: those of test.txt, or a tenth
 
 

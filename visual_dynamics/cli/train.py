@@ -238,8 +238,13 @@ class TrainingBar:
 
     def show(self, moment: Moment) -> None:
         if self.first is None:
+            from visual_dynamics.data.sources import held_out_words
+            from visual_dynamics.training.data import data_spec
+
             self.first = (moment.share, time.monotonic())
             self.console.print_json(json.dumps(self.config.to_dict()))
+            if words := held_out_words(data_spec(self.config, self.config.network.size)):
+                self.console.print(words, markup=False)
             self.begin()
         if moment.pairs_per_second:
             self.console.print(forecast(self.config, moment.step, moment.pairs_per_second), markup=False)

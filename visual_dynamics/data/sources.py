@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from visual_dynamics.data import reed, shapes
+from visual_dynamics.data import folders, reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
@@ -98,6 +98,11 @@ def open_data(
     if split == "train":
         return pairs if count is None else pairs.subset(torch.arange(min(count, len(pairs))))
     return pairs.subset(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed))
+
+
+def held_out_words(spec: DataSpec) -> str | None:
+    """One line on which pairs of a folder or zip are held out; None for other kinds of data, which always do so."""
+    return folders.held_out_words(Path(spec.data)) if recognise(spec) == "pairs" else None
 
 
 def sprite_split(name: str) -> reed.Split:
