@@ -5,10 +5,11 @@ Letters in shape comments: N images, n futures of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.baselines import FutureSampler
@@ -71,3 +72,15 @@ def sampled_motions(
         parts.append(measure_displacement(images.frames[repeat], images.masks[repeat], next_frames))
         progress((int(chosen[-1]) + 1) / len(images))
     return torch.cat(parts).cpu()
+
+
+class Enlarged:
+    """The futures of a network with smaller frames, at the size of the frames that it is given."""
+
+    def __init__(self, sampler: FutureSampler, size: int) -> None:
+        self.sampler, self.size = sampler, size
+
+    def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
+        small = F.interpolate(frame[None], size=self.size, mode="area")[0]
+        side = frame.shape[-1]
+        return F.interpolate(self.sampler.sample(small, seeds), size=side, mode="bilinear", align_corners=False)

@@ -5,8 +5,6 @@ An experiment is described in reporting/base.py. To add one, write its file and 
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from visual_dynamics.experiments import (
     analogy,
     animation,
@@ -18,27 +16,11 @@ from visual_dynamics.experiments import (
     realism,
     relations,
     shapes,
-    sweeps_table,
+    sweeps,
     toy,
     traversal,
     video,
 )
-from visual_dynamics.reporting.base import SIZE, Experiment, Measured
-
-
-def of_module(name: str, module: ModuleType) -> Experiment:
-    """An experiment whose module does not name it yet."""
-    return Experiment(
-        name,
-        module.SUMMARY,
-        module.__doc__ or "",
-        module.Options,
-        lambda options, device, progress: Measured(module.compute(options, device, progress)),
-        module.draw,
-        getattr(module, "headline", None),
-        None if name == "video" else SIZE,
-    )
-
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -51,7 +33,7 @@ EXPERIMENTS = {
         animation.EXPERIMENT,
         realism.EXPERIMENT,
         latents.EXPERIMENT,
-        of_module("sweeps", sweeps_table),
+        sweeps.EXPERIMENT,
         traversal.EXPERIMENT,
         layers.EXPERIMENT,
         disocclusion.EXPERIMENT,

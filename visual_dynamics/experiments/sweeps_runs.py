@@ -1,22 +1,21 @@
-"""The trainings of the sweeps: which they are, and how they come to be."""
+"""The trainings of the sweeps: their configurations, and making those that are missing."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.objective import reconstruction_weight
-from visual_dynamics.reporting.base import Progress as Tell
 from visual_dynamics.training.config import TrainingConfig, command_words, read_config
 from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
@@ -40,19 +39,14 @@ SMALL_TRAINING: dict[str, Any] = {
     "kl_warmup": 10,
     "log_every": 2,
 }
+POINTS = 80  # of a curve, at most
+LAST = 0.1  # share of the steps whose mean is the final training error
+FOLDER = "runs/sweeps"  # in the commands that are shown
 FREE = ("log_every", "checkpoint_every", "start_digest")  # of a training: they change nothing that is learned
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The trainings by name, and which of them belong to which sweep, in its order."""
-
-    runs: dict[str, TrainingConfig]
-    sizes: list[str]
-    weights: list[str]
-
-
-def make_plan(seed: int = 0, small: bool = False) -> Plan:
+def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingConfig], list[str], list[str]]:
+    """The trainings by name; the names of both sweeps, sizes of z and weights of the KL term, in their order."""
     common = TrainingConfig(steps=STEPS, batch=BATCH, beta=BETA, seed=seed)
     if small:
         common = replace(common, **SMALL_TRAINING)
@@ -63,23 +57,17 @@ def make_plan(seed: int = 0, small: bool = False) -> Plan:
         for beta in BETAS
         for config in [replace(sizes[largest], beta=beta)]
     }
-    return Plan(sizes | weights, list(sizes), list(weights))
+    return sizes | weights, list(sizes), list(weights)
 
 
 def kl_weight(config: TrainingConfig) -> float:
-    """What the KL term weighs against the squared error at the end of a training."""
+    """Weight of the KL term against the squared error at the end of a training."""
     return config.beta / reconstruction_weight(config.sigma)
 
 
 def training_command(folder: Path | str, config: TrainingConfig) -> str:
-    """The line that makes a training: what differs from the defaults of `visual-dynamics train`."""
+    """The command that makes a training: the options that differ from their defaults."""
     return shlex.join(["visual-dynamics", "train", str(folder), *command_words(config)])
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 def is_finished(folder: Path, config: TrainingConfig) -> bool:
@@ -94,24 +82,24 @@ def is_finished(folder: Path, config: TrainingConfig) -> bool:
     return weights.exists() and load_weights(weights).training.get("step") == config.steps
 
 
-def make_run(folder: Path, config: TrainingConfig, name: str, device: torch.device, tell: Tell) -> None:
-    """Train from the start, or resume, or do nothing: whatever is left to do."""
+def make_run(folder: Path, config: TrainingConfig, device: torch.device, progress: Callable[[float], None]) -> None:
+    """Train from the start, resume, or do nothing if it is finished."""
     if is_finished(folder, config):
         return
     begun = (folder / "config.json").exists()
-    with as_on_the_command_line(device) as compiled:
+    with training_settings(device) as compiled:
         train(
             None if begun else config,
             folder,
             device,
             compiled=compiled,
-            progress=lambda moment: tell(f"train {name}", moment.share),
+            progress=lambda moment: progress(moment.share),
         )
 
 
 @contextmanager
-def as_on_the_command_line(device: torch.device) -> Iterator[bool]:
-    """Settings of `visual-dynamics train`; yields whether it compiles. Measuring goes on with those of before."""
+def training_settings(device: torch.device) -> Iterator[bool]:
+    """Settings of `visual-dynamics train`; yields whether it compiles. Afterwards those from before hold again."""
     precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
     try:
         if device.type == "cuda":
@@ -125,7 +113,7 @@ def as_on_the_command_line(device: torch.device) -> Iterator[bool]:
 
 
 def read_log(folder: Path) -> list[dict[str, float]]:
-    """The lines of a log that tell the terms of the loss."""
+    """The records of a log that hold the terms of the loss."""
     path = folder / "log.jsonl"
     try:
         records = [json.loads(line) for line in path.read_text().splitlines()]
@@ -133,5 +121,27 @@ def read_log(folder: Path) -> list[dict[str, float]]:
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if not found:
-        raise UserError(f"{path} tells nothing of the training")
+        raise UserError(f"{path} holds no losses of the training")
     return found
+
+
+def describe(name: str, config: TrainingConfig, log: list[dict[str, float]]) -> dict[str, Any]:
+    """How a training went."""
+    steps, seconds = int(log[-1]["step"]), log[-1]["seconds"]  # after the first step
+    last = [record["squared_error"] for record in log if record["step"] > (1 - LAST) * steps]
+    points = np.linspace(0, len(log) - 1, min(POINTS, len(log))).round().astype(int)  # evenly chosen, with the last
+    return {
+        "command": training_command(f"{FOLDER}/{name}", config),
+        "preset": config.preset,
+        "bottleneck": config.beta,
+        "kl_weight": four_digits(kl_weight(config)),
+        "steps": steps,
+        "seconds": round(seconds, 1),
+        "pairs_per_second": four_digits((steps - 1) * config.batch / max(1e-9, seconds)),
+        "training_error": four_digits(sum(last) / len(last)),
+        "curve": {key: [four_digits(log[point][key]) for point in points] for key in ("step", "squared_error", "kl")},
+    }
+
+
+def four_digits(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""The sweeps in small: what is missing is trained, what is there is measured, and figures come from the JSON alone."""
+"""The sweeps in small: what is missing is trained, what is there is measured; plots and tables from the JSON alone."""
 
 import json
 import shlex
@@ -17,9 +17,10 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps_runs, sweeps_table
-from visual_dynamics.experiments.sweeps_runs import make_plan, training_command
-from visual_dynamics.experiments.sweeps_table import Enlarged, Options, compare, curve, describe
+from visual_dynamics.evaluation.shape_futures import Enlarged
+from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps, sweeps_runs
+from visual_dynamics.experiments.sweeps import SweepsOptions, compare
+from visual_dynamics.experiments.sweeps_runs import describe, plan_runs, training_command
 from visual_dynamics.reporting.base import run_experiment
 from visual_dynamics.training.config import TrainingConfig, configure, parse_settings
 from visual_dynamics.training.loop import train
@@ -42,17 +43,17 @@ def smaller() -> Iterator[None]:
         ("SMALL_IMAGES", 6),
         ("SMALL_SAMPLES", 12),
     ):
-        patch.setattr(sweeps_table, name, value)
+        patch.setattr(sweeps, name, value)
     yield
     patch.undo()
 
 
 def make(runs: Path, seed: int = SEED) -> tuple[dict, list[str]]:
-    """The result, and what was told to be under way."""
-    told: list[str] = []
-    options = Options(runs, seed=seed, small=True)
-    made = sweeps_table.compute(options, CPU, lambda what, share: told.append(what))
-    return json.loads(json.dumps(made)), told
+    """The result, and the steps that progress reported."""
+    steps: list[str] = []
+    options = SweepsOptions(seed=seed, small=True, runs=runs)
+    made = sweeps.compute(options, CPU, lambda step, share: steps.append(step))
+    return json.loads(json.dumps(made.numbers)), steps
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +63,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(runs: Path) -> dict:
-    made, told = make(runs)
-    assert {what for what in told if what.startswith("train ")} == {f"train {name}" for name in NAMES}
+    made, steps = make(runs)
+    assert {what for what in steps if what.startswith("train ")} == {f"train {name}" for name in NAMES}
     return made
 
 
@@ -79,7 +80,6 @@ def test_every_training_is_measured(result: dict) -> None:
         assert len(run["z_mean"]["centre"]) == len(run["z_logvar"]["deviation"]) == run["latent"]
         assert run["training_error"] == run["curve"]["squared_error"][-1]
     assert result["copy_error"] > 0 and result["protocol"]["samples"] == 12
-    assert all(result[name] is not None for name in ("seed", "commit", "device", "seconds", "protocol"))
 
 
 def test_numbers_by_hand(result: dict, runs: Path) -> None:
@@ -100,8 +100,8 @@ def test_numbers_by_hand(result: dict, runs: Path) -> None:
 
 def test_what_is_there_is_only_measured(result: dict, runs: Path) -> None:
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    again, told = make(runs)
-    assert told and not [what for what in told if what.startswith("train ")]
+    again, steps = make(runs)
+    assert steps and not [what for what in steps if what.startswith("train ")]
     assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
     assert again["runs"] == result["runs"] and again["floor"] == result["floor"]
 
@@ -109,7 +109,7 @@ def test_what_is_there_is_only_measured(result: dict, runs: Path) -> None:
 def test_an_interrupted_training_is_resumed(result: dict, runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("z32", "state.safetensors"))
     steps: list[int] = []
-    config = replace(make_plan(SEED, small=True).runs["z32"], checkpoint_every=2)  # no other training for that
+    config = replace(plan_runs(SEED, small=True)[0]["z32"], checkpoint_every=2)  # no other training for that
 
     def stop() -> bool:
         steps.append(1)
@@ -118,8 +118,8 @@ def test_an_interrupted_training_is_resumed(result: dict, runs: Path, tmp_path: 
     train(config, tmp_path / "z32", CPU, asked_to_stop=stop)
     assert len(steps) == 3
     early = (tmp_path / "z32" / "weights.safetensors").read_bytes()
-    resumed, told = make(tmp_path)
-    assert {what for what in told if what.startswith("train ")} == {"train z32"}
+    resumed, reported = make(tmp_path)
+    assert {what for what in reported if what.startswith("train ")} == {"train z32"}
     for name in LEARNED:
         assert resumed["runs"]["z32"][name] == result["runs"]["z32"][name], name
     assert load_weights(tmp_path / "z32" / "weights.safetensors").training["step"] == config.steps
@@ -128,24 +128,24 @@ def test_an_interrupted_training_is_resumed(result: dict, runs: Path, tmp_path: 
     assert load_weights(tmp_path / "z32" / "weights.safetensors").training["step"] == config.steps
 
 
-def test_another_training_is_refused(result: dict, runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="z8 holds another training: its seed is 3, here it is 4") as told:
+def test_another_training_is_an_error(result: dict, runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="z8 holds another training: its seed is 3, here it is 4") as error:
         make(runs, seed=4)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     shutil.copytree(runs / "z8", tmp_path / "z200-kl1.28")
     with pytest.raises(UserError, match=r"kl1.28 holds another training: its latent is 8, here it is 200$"):
         make(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["z200-kl1.28"]  # told before the others are trained
+    assert [path.name for path in tmp_path.iterdir()] == ["z200-kl1.28"]  # reported before the others are trained
 
 
-def test_a_training_without_its_log_is_told(result: dict, runs: Path, tmp_path: Path) -> None:
+def test_a_training_without_its_log_is_an_error(result: dict, runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("state.safetensors"))
     (tmp_path / "z8" / "log.jsonl").unlink()
     with pytest.raises(UserError, match=r"cannot read .*log.jsonl: No such file"):
         make(tmp_path)
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file is a file; results need a folder"):
         run_experiment(EXPERIMENTS, "sweeps", {"runs": tmp_path / "file"}, tmp_path / "out", CPU)
@@ -153,15 +153,15 @@ def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
 
 def test_days_on_a_cpu_are_not_begun() -> None:
     with pytest.raises(UserError, match="take days on a CPU: give --runs FOLDER"):
-        sweeps_table.compute(Options(), CPU, lambda *told: None)
+        sweeps.compute(SweepsOptions(), CPU, lambda step, share: None)
 
 
 def test_the_commands_make_the_planned_trainings() -> None:
-    plan = make_plan()
-    assert list(plan.runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.02", "z3200-kl0.08", "z3200-kl1.28"]
-    assert plan.sizes == list(plan.runs)[:4] and plan.weights == [*list(plan.runs)[4:6], "z3200", "z3200-kl1.28"]
+    runs, sizes, weights = plan_runs()
+    assert list(runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.02", "z3200-kl0.08", "z3200-kl1.28"]
+    assert sizes == list(runs)[:4] and weights == [*list(runs)[4:6], "z3200", "z3200-kl1.28"]
     command = typer.main.get_command(app).commands["train"]  # type: ignore[attr-defined]
-    for name, config in [*plan.runs.items(), *make_plan(5, small=True).runs.items()]:
+    for name, config in [*runs.items(), *plan_runs(5, small=True)[0].items()]:
         words = shlex.split(training_command(f"runs/{name}", config))
         assert words[:3] == ["visual-dynamics", "train", f"runs/{name}"]
         params = command.make_context("train", words[2:]).params
@@ -172,17 +172,17 @@ def test_the_commands_make_the_planned_trainings() -> None:
         }
         assert configure(given | parse_settings(params["settings"] or [])) == config
         assert config.rendering == "smooth" and config.augment == ("permute-channels",) and config.data == "shapes"
-    assert {config.steps for config in plan.runs.values()} == {3_000}
+    assert {config.steps for config in runs.values()} == {3_000}
 
 
 def test_a_long_log_makes_a_short_curve() -> None:
     log = [{"step": n, "squared_error": 1000 / n, "kl": 12.34567, "seconds": 2.0 * n} for n in range(1, 201)]
-    found = curve(log)
+    made = describe("z8", TrainingConfig(batch=4), log)
+    found = made["curve"]
     assert len(found["step"]) == 80 and found["step"][0] == 1 and found["step"][-1] == 200
     assert len(set(found["step"])) == 80 and set(found["kl"]) == {12.35}
-    told = describe("z8", TrainingConfig(batch=4), log)
-    assert told["training_error"] == pytest.approx(np.mean([1000 / n for n in range(181, 201)]), rel=1e-3)
-    assert told["seconds"] == 400 and told["pairs_per_second"] == pytest.approx(199 * 4 / 400)
+    assert made["training_error"] == pytest.approx(np.mean([1000 / n for n in range(181, 201)]), rel=1e-3)
+    assert made["seconds"] == 400 and made["pairs_per_second"] == pytest.approx(199 * 4 / 400)
 
 
 def test_a_small_network_is_measured_at_the_usual_size() -> None:
@@ -206,8 +206,7 @@ def test_motion_that_cannot_be_measured_is_none() -> None:
 
 
 def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
-    text = sweeps_table.draw(result, tmp_path)
-    assert (tmp_path / "sweeps.md").read_text() == text
+    text = sweeps.draw(result, tmp_path)
     assert text.count("| 0.08 | 4 |") == 1 and f"| 8 | 3 | **{result['runs']['z8']['components']}** |" in text
     assert "visual-dynamics train runs/sweeps/z200-kl0.08 --preset tiny --pairs" in text
     for name in ("sweeps_lambda", "sweeps_size"):
@@ -216,7 +215,7 @@ def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Pat
 
 
 def test_headline(result: dict) -> None:
-    line = sweeps_table.headline(result)
+    line = sweeps.headline(result)
     assert line.measure.endswith("with a z of 8 / 32 / 200") and line.paper == "3 / 3 / no number"
     assert line.ours == " / ".join(str(result["runs"][name]["components"]) for name in NAMES[:3])
 

@@ -1,0 +1,320 @@
+"""Two sweeps over trainings on Shapes: the weight of the KL term, and the size of z.
+
+Paper      the figure of z for several weights of the KL term; "Varying the Size of the Latent Representation".
+Command    visual-dynamics reproduce sweeps [--runs FOLDER] [--samples FUTURES]
+Cost       some ten minutes on one H200 with the trainings in parallel; on a CPU the trainings take days.
+Paper says PCA components 3, 3, 3, 5 with a z of 8, 32, 128, 3,200; all sizes converge, a small z more slowly; the
+           latent vector becomes sparser when the KL term weighs more.
+
+Protocol: seven trainings that differ in nothing but this: four sizes of z with a beta of 16, and with a z of 3,200 also
+a beta of 1, 4 and 64. In the loss, KL + squared error / (2 sigma^2) with sigma 0.1, the KL term weighs 0.02 against the
+squared error. Between 30 % and 60 % of the steps this weight grows by the factor beta, to 0.32, and to 0.02, 0.08 and
+1.28. The paper's figure varies this weight; its text gives no values. It grows late, because under a heavy KL term from
+the start a z of 3,200 takes many times longer to learn. 3,000 steps of 64 pairs, one seed.
+
+The z of 128 and of 3,200 have a latent scale (latent_scale=true): their dimensions are read with fixed weights that
+fall from 1 to 1/23 and to 1/250. With equal weights the motion stays spread over many dimensions: a z of 128 came to a
+held-out error of 3.9 with 10 components, and with a z of 3,200 the error of a network of half the size stayed at twice
+that of a z of 8.
+
+Each is measured on test scenes. z: 1,000 pairs, as in the latents experiment. Held-out error: 500 of them, with a z
+drawn from their posteriors, as in training. Training error: mean of the logged batches in the last tenth of the steps.
+Motion: 500 images and 100 futures each, as in the Shapes table, with z from the training posteriors in the weights
+file. It has room for 14 MB: of a z with many active dimensions few posteriors fit. Seconds are those of the training
+after its first step; trainings side by side slow each other down.
+
+A training lies in FOLDER/NAME, as `visual-dynamics train` makes it. A finished one is only measured (config.json,
+log.jsonl and weights.safetensors are enough), an interrupted one is resumed, a missing one is made. On a GPU the
+commands of all seven, below the tables, may run side by side before. Without --runs the trainings are thrown away.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from visual_dynamics.api import Model, load
+from visual_dynamics.baselines import FutureSampler
+from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import Pair, Pairs
+from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation import latent_statistics as statistics
+from visual_dynamics.evaluation import motion_distribution as motion
+from visual_dynamics.evaluation.shape_futures import SIZE, Enlarged, generated_images, sampled_motions, true_motions
+from visual_dynamics.experiments import latents
+from visual_dynamics.experiments import shapes as shapes_experiment
+from visual_dynamics.experiments.sweeps_runs import (
+    RENDERING,
+    describe,
+    four_digits,
+    is_finished,
+    make_run,
+    plan_runs,
+    read_log,
+)
+from visual_dynamics.objective import squared_error
+from visual_dynamics.posteriors import ACTIVE_NATS
+from visual_dynamics.provenance import short_commit
+from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
+from visual_dynamics.reporting.drawing import listed, plot, table
+
+PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
+PAIRS, SMALL_PAIRS = 1_000, 100  # whose posteriors are measured
+HELD_OUT = 500  # of them, whose error is measured
+IMAGES, SMALL_IMAGES = shapes_experiment.IMAGES, 20
+SAMPLES, SMALL_SAMPLES = shapes_experiment.SAMPLES, 40
+BATCH = {"cpu": 16, "cuda": 128}
+SHOWN_SHARES = 12  # principal components whose share is stored
+UNIT = 0.01  # of the intervals: thousands of them are stored as whole numbers, as fine as a figure shows
+CELLS: dict[str, Callable[[dict[str, Any]], str]] = {  # columns of both tables
+    "non-zero": lambda run: f"{run['non_zero']:,}",
+    f"active (KL above {ACTIVE_NATS:g} nats)": lambda run: f"{run['active']:,}",
+    "KL in all, nats": lambda run: f"{run['nats_in_all']:.1f}",
+    "squared error, training": lambda run: f"{run['training_error']:.2f}",
+    "held out": lambda run: f"{run['held_out_error']:.2f}",
+    "KL of motions, nats: circles / squares / triangles / circles-triangles": lambda run: listed(run["kl"].values(), 2),
+    "posteriors in the file": lambda run: f"{run['posteriors']:,}",
+    "seconds": lambda run: f"{run['seconds']:,.0f}",
+    "pairs a second": lambda run: f"{run['pairs_per_second']:,.0f}",
+}
+COLOURS = ("tab:red", "tab:orange", "tab:green", latents.BLUE)
+
+
+@dataclass(frozen=True)
+class SweepsOptions(ExperimentOptions):
+    runs: Path | None = None  # the folder of the trainings
+
+
+def compute(options: SweepsOptions, device: torch.device, progress: Progress) -> Measured:
+    """Make the trainings that are missing, then measure all of them."""
+    small, seed = options.small, options.seed
+    planned, sizes, weights = plan_runs(seed, small)
+    if device.type == "cpu" and not options.runs and not small:
+        raise UserError("the trainings of sweeps take days on a CPU: give --runs FOLDER, which keeps them, or --small")
+    with ExitStack() as stack:
+        folder = options.runs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name, config in planned.items():  # a mistake is reported before hours of training
+            is_finished(folder / name, config)
+        for name, config in planned.items():
+            make_run(folder / name, config, device, partial(progress, f"train {name}"))
+        models = {name: load(folder / name / "weights.safetensors", str(device)) for name in planned}
+        logs = {name: read_log(folder / name) for name in planned}
+    size = next(iter(models.values())).size
+    pairs = shapes.shapes_pairs(SMALL_PAIRS if small else PAIRS, seed, "test", RENDERING, size)
+    held_out = pairs.subset(torch.arange(min(HELD_OUT, len(pairs))))
+    before, after = held_out.batch(torch.arange(len(held_out)))
+    samples = options.samples or (SMALL_SAMPLES if small else SAMPLES)
+    count = min(SMALL_IMAGES if small else IMAGES, samples)
+    motions, floor = measure_motion(models, count, samples, seed, device, progress)
+    runs = {
+        name: describe(name, config, logs[name])
+        | measure_latents(name, models[name], pairs, progress)
+        | {"held_out_error": four_digits(reconstruction_error(models[name], held_out, device))}
+        | motions[name]
+        for name, config in planned.items()
+    }
+    protocol = {
+        "non_zero": f"root mean square of z_mean over the pairs above {statistics.NON_ZERO:g}",
+        "share": statistics.SHARE,
+        "active_nats": ACTIVE_NATS,
+        "pairs": len(pairs),
+        "held_out": len(held_out),
+        "images": count,
+        "samples": count * max(1, samples // count),
+        "unit": UNIT,
+    }
+    sweeps = {"runs": runs, "sizes": sizes, "kl_weights": weights, "floor": floor}
+    copy_error = four_digits(float(squared_error(before, after).mean()))
+    columns = shapes_experiment.COLUMNS
+    return Measured(sweeps | {"copy_error": copy_error, "paper": PAPER, "columns": columns, "protocol": protocol})
+
+
+def measure_latents(name: str, model: Model, pairs: Pairs, progress: Progress) -> dict[str, Any]:
+    """The statistics of the latents experiment, the long ones shortened."""
+    found = latents.measure(model, name, pairs, partial(progress, f"z of {name}"))
+    kept = ("model", "weights", "latent", "non_zero", "non_zero_by_threshold", "components", "active")
+    return {key: found[key] for key in kept} | {
+        "component_shares": [round(share, 4) for share in found["component_shares"][:SHOWN_SHARES]],
+        "nats_in_all": four_digits(found["nats_in_all"]),
+        "posteriors": len(model.weights.posteriors),
+        "trained_by": {key: model.weights.training.get(key) for key in ("commit", "device", "torch")},
+        **{
+            row: {part: [round(value / UNIT) for value in values] for part, values in found[row].items()}
+            for row in ("z_mean", "z_logvar")
+        },
+    }
+
+
+@torch.inference_mode()
+def reconstruction_error(model: Model, pairs: Pairs, device: torch.device) -> float:
+    """Squared error of the difference, summed over pixels and colours, mean over pairs; z is drawn from the posterior.
+
+    Not its mean: a network with thousands of noisy dimensions has never seen a z without the noise, and fails on it.
+    """
+    errors, network = [], model.predictor.network
+    random = torch.Generator().manual_seed(0)
+    for chosen in torch.arange(len(pairs)).split(BATCH.get(device.type, BATCH["cpu"])):
+        pair = Pair(*(frames.to(device) for frames in pairs.batch(chosen)))
+        noise = torch.randn(len(chosen), network.config.latent, generator=random).to(device)
+        predicted = network(pair.frame, pair.difference, noise).difference
+        errors.append(squared_error(predicted, pair.difference).cpu())
+    return float(torch.cat(errors).mean())
+
+
+def measure_motion(
+    models: dict[str, Model], count: int, samples: int, seed: int, device: torch.device, progress: Progress
+) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
+    """Rows of the Shapes table, one a model, and their floor; the truth is measured once for all of them."""
+    scenes, images = generated_images(count, RENDERING, seed, device)
+    each = max(1, samples // count)
+    step = partial(progress, f"true futures ({RENDERING})")
+    truth, second = (true_motions(scenes, RENDERING, images, each, seed + half, step) for half in (1, 2))
+    rows = {}
+    for name, model in models.items():
+        sampler: FutureSampler = shapes_experiment.posterior_sampler(model)
+        if model.size != SIZE:  # of the small setting
+            sampler = Enlarged(sampler, model.size)
+        moved = sampled_motions(sampler, images, each, seed, partial(progress, f"motion of {name}"))
+        rows[name] = compare(truth, moved)
+    return rows, compare(truth, second)["kl"]
+
+
+def compare(truth: Tensor, moved: Tensor) -> dict[str, Any]:
+    """KL divergences of the motion, and the shares of the objects whose motion could be measured."""
+    try:
+        found = {name: four_digits(value) for name, value in motion.motion_table(truth, moved).items()}
+    except UserError:  # the futures of a bad network may show no object; the others are still measured
+        found = {}
+    shares = {name: four_digits(share) for name, share in motion.measured_shares(moved).items()}
+    return {"kl": {name: found.get(name) for name in shapes_experiment.COLUMNS}, "measured_shares": shares}
+
+
+def draw(result: dict[str, Any], folder: Path) -> str:
+    """Both plots; a table for each sweep, notes, and the commands of the trainings."""
+    plot_weights(result, folder / "sweeps_lambda.png")
+    plot_sizes(result, folder / "sweeps_size.png")
+    runs, weights, sizes = result["runs"], [], []
+    for name in result["kl_weights"]:
+        own = [f"{runs[name]['kl_weight']:g}", f"{runs[name]['bottleneck']:g}", str(runs[name]["components"])]
+        weights.append([*own, *(cell(runs[name]) for cell in CELLS.values())])
+    for name in result["sizes"]:
+        own = [f"{runs[name]['latent']:,}", _paper_components(result, runs[name]), f"**{runs[name]['components']}**"]
+        sizes.append([*own, *(cell(runs[name]) for cell in CELLS.values())])
+    commands = "\n".join(run["command"] for run in runs.values())
+    return "\n\n".join(
+        [
+            "### Weights of the KL term",
+            table(["weight of the KL term", "beta", "PCA components", *CELLS], weights),
+            "### Sizes of z",
+            table(["dimensions of z", "PCA components, paper", "**PCA components, ours**", *CELLS], sizes),
+            notes(result),
+            "### The trainings",
+            f"```\n{commands}\n```",
+        ]
+    )
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    """Of the sizes; the weights of the KL term are a figure without numbers in the paper."""
+    runs = [result["runs"][name] for name in result["sizes"]]
+    sizes = " / ".join(f"{run['latent']:,}" for run in runs)
+    paper = " / ".join(_paper_components(result, run) or "no number" for run in runs)
+    ours = " / ".join(str(run["components"]) for run in runs)
+    return Headline(f"dominating PCA components with a z of {sizes}", paper, ours, "none")
+
+
+def _paper_components(result: dict[str, Any], run: dict[str, Any]) -> str:
+    return str(result["paper"]["components_by_size"].get(str(run["latent"]), ""))
+
+
+def notes(result: dict[str, Any]) -> str:
+    """The counts behind the numbers."""
+    protocol, runs = result["protocol"], list(result["runs"].values())
+    floor = listed([result["floor"][column] for column in result["columns"]], 2)
+    by = [run["trained_by"] for run in runs]
+    makers = sorted({f"{one['device']}, commit {short_commit(one['commit'] or 'unknown')}" for one in by})
+    return (
+        f"Non-zero: {protocol['non_zero']}; components hold {100 * protocol['share']:g} % of the variance of z_mean; "
+        f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
+        f"Held out: {protocol['held_out']:,} pairs; copying the input scores {result['copy_error']:.1f}. Motion: "
+        f"{protocol['samples']:,} futures of {protocol['images']:,} images; floor (truth against truth) {floor}. "
+        f"{runs[0]['steps']:,} steps each, on {'; '.join(makers)}."
+    )
+
+
+def plot_weights(result: dict[str, Any], path: Path) -> None:
+    """Mean ± deviation of z_mean above and of z_logvar below, a column a weight; at the right, how sparse z is."""
+    runs, unit = [result["runs"][name] for name in result["kl_weights"]], result["protocol"]["unit"]
+    with plot(path, 13.5, 4.4, rows=2, columns=len(runs) + 1) as axes:
+        for row, (part, label) in enumerate(latents.ROWS.items()):
+            for column, run in enumerate(runs):
+                axis = axes[row, column]
+                axis.sharey(axes[row, 0])  # to compare them
+                _draw_intervals(axis, run[part], unit)
+                axis.tick_params(labelleft=column == 0, labelbottom=row == 1)
+                axis.set_ylabel(label if column == 0 else "")
+                axis.set_xlabel("dimension of z" if row == 1 else "")
+                if row == 0:
+                    axis.set_title(f"KL weighs {run['kl_weight']:g}: {run['non_zero']:,} non-zero")
+        places = [run["kl_weight"] for run in runs]
+        for axis, (key, label) in zip(
+            axes[:, -1], (("non_zero", "non-zero in z mean"), ("active", "active")), strict=True
+        ):
+            axis.plot(places, [run[key] for run in runs], "o-", color=latents.BLUE)
+            axis.set_xscale("log")
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.minorticks_off()
+            axis.set_ylim(bottom=0)
+            axis.set_title(f"{label}, of {runs[0]['latent']:,}")
+        axes[-1, -1].set_xlabel("weight of the KL term")
+
+
+def _draw_intervals(axis: Any, values: dict[str, list[int]], unit: float) -> None:
+    centre, deviation = (unit * np.array(values[part]) for part in ("centre", "deviation"))
+    half = np.maximum(deviation, unit)  # an interval of no height is visible as well
+    width = float(np.clip(130 / len(centre), 0.5, 9))  # points
+    axis.axhline(0, color="0.7", linewidth=0.8, zorder=1)  # the prior's
+    axis.vlines(np.arange(len(centre)), centre - half, centre + half, color=latents.BLUE, linewidth=width, zorder=2)
+    axis.set_xlim(-0.5, len(centre) - 0.5)
+
+
+def plot_sizes(result: dict[str, Any], path: Path) -> None:
+    """Squared error of the training batches against steps, a curve for each size of z."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    with plot(path, 6.4, 4.2) as axes:
+        axis = axes[0, 0]
+        for name, colour in zip(result["sizes"], COLOURS, strict=False):
+            run = result["runs"][name]
+            paper = _paper_components(result, run)
+            label = f"z of {run['latent']:,}: {run['components']} components{f' (paper {paper})' if paper else ''}"
+            axis.plot(run["curve"]["step"], run["curve"]["squared_error"], color=colour, linewidth=1.3, label=label)
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.grid(color="0.9", linewidth=0.6)
+        axis.set_xlabel("training steps")
+        axis.set_ylabel("squared error of a pair, mean of a batch")
+        axis.legend()
+
+
+EXPERIMENT = Experiment(
+    "sweeps",
+    "four sizes of z and four weights of the KL term: sparsity, convergence and motion (two figures of z)",
+    __doc__,
+    SweepsOptions,
+    compute,
+    draw,
+    headline,
+    frame_size=None,
+)
