@@ -1,11 +1,11 @@
 """The studio under load, and how fast it answers: `python benchmarks/studio.py [--seconds 60] [--out FILE]`.
 
-Starts a studio of its own on a free port, as people start it, and asks it over HTTP:
+Starts a studio on a free port, as people do, and sends it requests over HTTP:
 
 - first futures: from the begin of an upload to the arrival of eight futures, a fresh picture each time;
 - slider preview: one motion code after the other for one picture, by one client;
 - uploads: 500 malformed ones, drawn from a seed; then a good one;
-- load: many clients at once, of one address and of many (Linux); every answer must be good, or a stated 429 or 503,
+- load: many clients at once, of one address and of many (Linux); every response must be good, or a 429 or 503,
   and the order of arrival kept.
 """
 
@@ -87,7 +87,7 @@ def malformed(client: httpx.Client, process: int, count: int = 500) -> dict[str,
     before, peak, statuses, wordless = memory(process), 0.0, Counter[int](), 0
     for _, data in uploads(count, seed=SEED):
         answer = client.post("/api/images", content=data)
-        while answer.status_code == 429:  # so fast a client is told to wait
+        while answer.status_code == 429:  # the client is too fast
             time.sleep(float(answer.headers["retry-after"]))
             answer = client.post("/api/images", content=data)
         statuses[answer.status_code] += 1
@@ -103,7 +103,7 @@ def malformed(client: httpx.Client, process: int, count: int = 500) -> dict[str,
 
 
 async def load(address: str, process: int, clients: int, seconds: float, many: bool) -> dict[str, Any]:
-    statuses, faults, line, held = Counter[int](), Counter[str](), list[tuple[int, int]](), list[float]()
+    statuses, faults, served, held = Counter[int](), Counter[str](), list[tuple[int, int]](), list[float]()
     end = time.monotonic() + seconds
 
     async def one(number: int) -> None:
@@ -121,7 +121,7 @@ async def load(address: str, process: int, clients: int, seconds: float, many: b
                 statuses[answer.status_code] += 1
                 if answer.status_code == 200:
                     arrival, completion = map(int, answer.headers["x-queue"].split())
-                    line.append((arrival, completion))
+                    served.append((arrival, completion))
                 else:
                     await asyncio.sleep(float(answer.headers.get("retry-after", 1)))
 
@@ -131,7 +131,7 @@ async def load(address: str, process: int, clients: int, seconds: float, many: b
             await asyncio.sleep(1)
 
     await asyncio.gather(watch(), *(one(number) for number in range(clients)))
-    completions = [completion for _, completion in sorted(line)]
+    completions = [completion for _, completion in sorted(served)]
     return {
         "clients": clients,
         "seconds": seconds,

@@ -48,28 +48,28 @@ FILE: dict[int | str, dict[str, Any]] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES.values()},
     }
 }
-FormField = Annotated[Form, Field(description="Kind of the file; a zip holds every picture, and the codes")]
-ScaleField = Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels; none at full size")]
 
 
-class ExportBody(ImageBody):
+class FileBody(Body):
+    """Which kind of file."""
+
+    form: Annotated[Form, Field(description="Kind of the file; a zip holds every picture, and the codes")] = "gif"
+    scale: Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels; none at full size")] = 3
+    full_size: FullSizeField = False
+
+
+class ExportBody(ImageBody, FileBody):
     """An image, and the motions that make its futures."""
 
     codes: Annotated[list[Code], Field(min_length=1, max_length=64)]
-    form: FormField = "gif"
-    scale: ScaleField = 3
-    full_size: FullSizeField = False
     model_config = body(image="shapes-1", model="shapes", codes=[[0, 1, 0, 0, 0, 0, 0, 0]], form="gif")
 
 
-class PathBody(Body):
+class PathBody(FileBody):
     """Images that follow each other."""
 
     images: Annotated[list[ImageId], Field(min_length=2, max_length=MAX_PATH, examples=[["shapes-1", "shapes-1-next"]])]
     model: ModelName = "shapes"
-    form: FormField = "gif"
-    scale: ScaleField = 3
-    full_size: FullSizeField = False
 
 
 @router.post("/export", response_class=Response, responses=FILE)
@@ -118,7 +118,7 @@ def _export(body: ExportBody, file: ModelFile, most_pixels: int | None, seen: Se
     return _encoded(body.form, clip, [still, *frames], scale)
 
 
-def _scale(body: ExportBody | PathBody, pictures: list[Frames]) -> int:
+def _scale(body: FileBody, pictures: list[Frames]) -> int:
     """The enlargement of pixels; an error if the file would take minutes to write and much of a machine's memory."""
     scale = 1 if body.full_size else body.scale
     check_area(len(pictures), max(pictures[0].shape[:2]), scale)

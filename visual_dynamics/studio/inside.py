@@ -14,7 +14,7 @@ from torch import Tensor
 from visual_dynamics.images import Color, Pixels
 from visual_dynamics.media import picture_grid
 from visual_dynamics.relations.graph import relations_of
-from visual_dynamics.sampling.moves import futures
+from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.studio.schema import Code, Here, ImageBody, Seed, SourceName, Url, body
 from visual_dynamics.studio.state import Seen, as_url
 
@@ -151,7 +151,8 @@ def _relations(body: RelationsBody, seen: Seen) -> RelationsShown:
     model, box = seen.model, seen.placed.box
     frame = seen.encoded.frame
     source = model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
-    found = relations_of(frame, futures(model.predictor, frame, source, RELATED_FUTURES, body.seed), body.seed)
+    following = model.predictor.decode(seen.encoded, source.draw(sample_seeds(body.seed, RELATED_FUTURES)))
+    found = relations_of(frame, following, body.seed)
     graph = found.graph()
     nodes = []
     for node, mask in zip(graph["nodes"], found.masks, strict=True):
