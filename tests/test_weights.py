@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from huggingface_hub.errors import HTTPError
 from safetensors.torch import load_file, save, save_file
 
 import visual_dynamics as vd
@@ -309,6 +310,8 @@ class FakeApi:
     def create_repo(self, repo_id: str, exist_ok: bool) -> None:
         if repo_id == "nobody/here":
             raise ValueError("you are not logged in\nand much more")
+        if repo_id == "nobody/there":
+            raise HTTPError("no connection")
 
     def create_commit(self, repo_id: str, operations: list[Any], commit_message: str) -> None:
         files = {each.path_in_repo: Path(each.path_or_fileobj).read_bytes() for each in operations}
@@ -330,6 +333,7 @@ def test_push(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path, tmp_path
         (tiny_weights_file, "mine", "not a Hub id"),
         (tiny_weights_file, "me/mine@v2", "not a Hub id"),
         (tiny_weights_file, "nobody/here", "cannot upload .*you are not logged in$"),
+        (tiny_weights_file, "nobody/there", "cannot upload .*no connection$"),
         (mine, "me/mine", "not a complete safetensors file"),
         (tmp_path / "none.safetensors", "me/mine", "cannot read"),
     ):

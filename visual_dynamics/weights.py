@@ -129,11 +129,12 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
 
 @contextmanager
 def _hub_errors(words: str) -> Iterator[None]:
-    from huggingface_hub.errors import HfHubHTTPError
+    # That of its HTTP library, which differs between versions: no connection, among others.
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
     try:
         yield
-    except (HfHubHTTPError, OSError, ValueError) as error:
+    except (HTTPError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"{words}: {reason}") from error
 
