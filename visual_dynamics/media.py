@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,6 @@ def picture_grid(
     gap: int = 4,
     background: Color = WHITE,
     labels: Sequence[str] | None = None,
-    label_side: Literal["under", "over"] = "under",
 ) -> Pixels:
     """n pictures (H, W, 3), row by row -> one picture, `gap` pixels between and around them.
 
@@ -71,18 +70,18 @@ def picture_grid(
         cell_top, cell_left = gap + index // columns * step_down, gap + index % columns * step_right
         picture = enlarge(image, scale)
         h, w = picture.shape[:2]
-        top = cell_top + (height - h) // 2 + (label_height if label_side == "over" else 0)
+        top = cell_top + (height - h) // 2
         left = cell_left + (width - w) // 2
         grid[top : top + h, left : left + w] = picture
         if labels is not None:
-            label_top = cell_top if label_side == "over" else cell_top + height
+            label_top = cell_top + height
             strip = grid[label_top : label_top + label_height, cell_left : cell_left + width]
             strip[:] = _label(labels[index], width, background)
     return grid
 
 
-def encode_animation(frames: Pixels, fps: float, suffix: str, loop: bool = True) -> bytes:
-    """The bytes of a clip (T, H, W, 3). `loop`: for ever, or once; an MP4 leaves that to its player.
+def encode_animation(frames: Pixels, fps: float, suffix: str) -> bytes:
+    """The bytes of a clip (T, H, W, 3) that plays for ever; an MP4 leaves that to its player.
 
     GIF, WebP and APNG may store equal neighbouring frames as one frame shown longer.
     """
@@ -98,13 +97,12 @@ def encode_animation(frames: Pixels, fps: float, suffix: str, loop: bool = True)
     if suffix == ".gif":
         # Pillow takes milliseconds and stores hundredths of a second. Without a count, a GIF plays once.
         durations = [10 * time for time in _durations(len(frames), 100 / fps, GIF_SHORTEST)]
-        return animated(_with_palettes(frames), "GIF", durations, **({"loop": 0} if loop else {}))
+        return animated(_with_palettes(frames), "GIF", durations, loop=0)
     durations = _durations(len(frames), 1000 / fps, shortest=1)  # milliseconds
     images = [Image.fromarray(frame) for frame in frames]
-    count = 0 if loop else 1
     if suffix == ".webp":
-        return animated(images, "WEBP", durations, loop=count, lossless=True)
-    return animated(images, "PNG", durations, loop=count)
+        return animated(images, "WEBP", durations, loop=0, lossless=True)
+    return animated(images, "PNG", durations, loop=0)
 
 
 def _durations(count: int, units_per_frame: float, shortest: int) -> list[int]:

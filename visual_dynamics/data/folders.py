@@ -67,7 +67,7 @@ def read_pairs(
             if missing := {"1", "2"} - names[number].keys():
                 (present,) = names[number].values()
                 raise UserError(f"{present} in {path} has no partner {number}_im{missing.pop()}")
-        frames = next_frames = torch.empty(0, 3, size or 1, size or 1, dtype=torch.uint8)
+        store = torch.empty(0, 3, size or 1, size or 1, dtype=torch.uint8)  # frames, then next frames
         for done, number in enumerate(numbers):
             pair = [_frame(source, names[number][which], background) for which in "12"]
             if pair[0].shape != pair[1].shape:
@@ -75,16 +75,17 @@ def read_pairs(
                 raise UserError(f"the frames of pair {number} in {path} differ in size: {sizes}")
             first, second = pair if size is None else (_resized(frame, size) for frame in pair)
             if done == 0:
-                frames, next_frames = (torch.empty(len(numbers), *first.shape, dtype=torch.uint8) for _ in "12")
-            if first.shape != frames.shape[1:]:
+                store = torch.empty(2 * len(numbers), *first.shape, dtype=torch.uint8)
+            if first.shape != store.shape[1:]:
                 raise UserError(
-                    f"{names[number]['1']} in {path} is {_extent(first)}, the frames before it are {_extent(frames)}; "
+                    f"{names[number]['1']} in {path} is {_extent(first)}, the frames before it are {_extent(store)}; "
                     "give a size to bring all to one"
                 )
-            frames[done], next_frames[done] = first, second
+            store[done], store[len(numbers) + done] = first, second
             if progress is not None:
                 progress(done + 1, len(numbers))
-    return Pairs.of(frames, next_frames)
+    places = torch.arange(len(numbers))
+    return Pairs(store, places, places + len(numbers))
 
 
 def has_list(path: Path, split: str) -> bool:
