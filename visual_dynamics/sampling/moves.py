@@ -20,7 +20,7 @@ from visual_dynamics.sampling.latents import LatentSource, sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 
 PART = 256  # motion codes that are drawn at a time
-END, VALUES = 3.0, 9  # the path of a dimension: from -END to END, in so many values
+END, VALUES = 3.0, 9  # the path of a dimension: 9 values from -3 to 3
 POSTERIORS = 2_000  # that dimensions are ranked by
 
 
