@@ -27,7 +27,7 @@ def test_without_the_extra_it_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert 'pip install "visual-dynamics[studio]"' in mistake(capsys)
+    assert "pip install 'visual-dynamics[studio]'" in mistake(capsys)
 
 
 def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import { button, figure, find, flip, make, save } from "./dom.js";
 import { picture, state, upload, withPictures } from "./state.js";
 
 const slots = { before: null, after: null, reference: null };
-let layout = null; // the JSON beside the sheet: {name, text}; null where that has equal cells
+let layout = null; // the JSON beside the sheet: {name, text}; null for equal cells
 let samplesOf = ""; // model whose samples stand in the slots
 let player = null;
 
