@@ -27,7 +27,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     """Two characters for Flow, two families of two for the judges, and a model of something else."""
     patch = pytest.MonkeyPatch()
     patch.setattr(sprites, "reed_split", lambda: sprites.Split(np.arange(2), np.arange(0), np.arange(2, 6)))
-    for name, value in {"TRAINING_INPUTS": (2, 4), "JUDGES": 2, "STEPS": 2, "PART": 5}.items():
+    for name, value in {"FULL": realism.Judging((2, 4), 2, 2), "PART": 5}.items():
         patch.setattr(realism, name, value)
     folder = tmp_path_factory.mktemp("sprites") / "packed"
     sprites.pack_characters(noise_characters(6), folder)

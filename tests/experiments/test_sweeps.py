@@ -152,7 +152,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_days_on_a_cpu_are_not_begun() -> None:
-    with pytest.raises(UserError, match="take days on a CPU: give --runs FOLDER"):
+    with pytest.raises(UserError, match="take days on a CPU: give --set runs=FOLDER"):
         sweeps.compute(SweepsOptions(), CPU, lambda step, share: None)
 
 

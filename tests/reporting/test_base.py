@@ -11,6 +11,7 @@ import torch
 import typer
 
 from visual_dynamics.cli.main import app
+from visual_dynamics.cli.reproduce import SETTINGS
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.reporting import base
@@ -69,8 +70,8 @@ def test_nan_becomes_null() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_option_of_an_experiment_is_one_of_the_command_line(name: str) -> None:
     command = typer.main.get_command(app).commands["reproduce"]  # type: ignore[attr-defined]
-    there = {word for option in command.params for word in option.opts}
-    assert {f"--{field.name.replace('_', '-')}" for field in fields(EXPERIMENTS[name].options)} <= there
+    there = {option.name for option in command.params} | set(SETTINGS)
+    assert {field.name for field in fields(EXPERIMENTS[name].options)} <= there
 
 
 def test_a_result_holds_numbers_and_their_origin(tmp_path: Path) -> None:

@@ -46,17 +46,23 @@ from visual_dynamics.sampling.palette import snap_to_palette
 PAPER = {"Flow": {"32": 29.7, "64": 21.0}, "ours": {"32": 41.2, "64": 35.7}}  # % of people's answers, on 200 images
 SIZE = 64
 SIZES = (32, 64)
-TRAINING_INPUTS = (50, 200, 1000)
-SAMPLES = 1000  # inputs that judges answer on
-JUDGES = 3  # for each method and setting
-STEPS = judge.STEPS
+SAMPLES, SMALL_SAMPLES = 1000, 50  # inputs that judges answer on
 SMALL_CHARACTERS = 50  # that Flow knows in a quick look, of 500
-SMALL_TRAINING_INPUTS, SMALL_SAMPLES, SMALL_JUDGES, SMALL_STEPS = (50,), 50, 1, 40
 FAMILY = 4  # characters 4n ... 4n + 3 share frames
 PART = 250  # inputs between two reports of progress; Flow searches for as many at once
 PEOPLE = "people, paper"
 COLOURS = {"Flow": "tab:orange", "ours": "tab:blue"}
 
+
+class Judging(NamedTuple):
+    """How many judges, and how they learn."""
+
+    counts: Sequence[int]  # training inputs, a setting for each
+    judges: int  # for each method and setting
+    steps: int
+
+
+FULL, SMALL = Judging((50, 200, 1000), 3, judge.STEPS), Judging((50,), 1, 40)
 SampleEach = Callable[[Tensor, Sequence[int]], Tensor]  # float (B, 3, H, W), B seeds -> float (B, 3, H, W)
 
 
@@ -76,22 +82,11 @@ class Inputs(NamedTuple):
     learned: int  # how many to learn from
 
 
-class Judging(NamedTuple):
-    """How many judges, and how they learn."""
-
-    counts: Sequence[int]  # training inputs
-    judges: int
-    steps: int
-    seed: int
-
-
 def compute(options: RealismOptions, device: torch.device, progress: Progress) -> Measured:
     """One future of every input and method, then the judges of all settings."""
     folder, seed, small = sprites_folder(options), options.seed, options.small
     model = load(options.model, str(device))
-    judging = Judging(TRAINING_INPUTS, JUDGES, STEPS, seed)
-    if small:
-        judging = Judging(SMALL_TRAINING_INPUTS, SMALL_JUDGES, SMALL_STEPS, seed)
+    judging = SMALL if small else FULL
     train, test = read_split(folder, progress, SMALL_CHARACTERS if small else None)
     asked = options.samples or (SMALL_SAMPLES if small else SAMPLES)
     known = sprites.sprite_pairs(train, size=SIZE)  # 78,500, 1.1 GB
@@ -106,7 +101,7 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
     settings = [
         {"snapped": made is in_colours} | setting
         for made in (futures, in_colours)
-        for setting in judge_settings(inputs, made, judging, device, progress)
+        for setting in judge_settings(inputs, made, judging, seed, device, progress)
     ]
     protocol = {
         "characters": len(test.numbers),
@@ -179,7 +174,7 @@ def sample_futures(
 
 
 def snapped(made: Tensor, frames: Tensor) -> Tensor:
-    """The same next frames, every pixel in the nearest colour of the frame before: uint8 (N, 3, 64, 64)."""
+    """The same frames, every pixel in the nearest colour of the frame before: uint8 (N, 3, 64, 64)."""
     pairs = zip(made.movedim(1, 3).numpy(), frames.flatten(2).mT.numpy(), strict=True)
     return torch.from_numpy(np.stack([snap_to_palette(one, np.unique(own, axis=0)) for one, own in pairs])).movedim(
         3, 1
@@ -187,7 +182,7 @@ def snapped(made: Tensor, frames: Tensor) -> Tensor:
 
 
 def judge_settings(
-    inputs: Inputs, futures: dict[str, Tensor], judging: Judging, device: torch.device, progress: Progress
+    inputs: Inputs, futures: dict[str, Tensor], judging: Judging, seed: int, device: torch.device, progress: Progress
 ) -> list[dict[str, Any]]:
     """Every size with every number of training inputs, in the order of the table."""
     settings = []
@@ -196,10 +191,10 @@ def judge_settings(
         frames, real, *made = (resize_frames(x, size).to(device).float() / 255 for x in shown)
         for count in judging.counts:
             answers = {
-                name: judge.judge_rest(frames, real, one, inputs.learned, count, *judging[1:])
+                name: judge.judge_rest(frames, real, one, inputs.learned, count, judging.judges, judging.steps, seed)
                 for name, one in zip(futures, made, strict=True)
             }
-            settings.append({"size": size, "inputs": count} | summary(answers, inputs, judging.seed))
+            settings.append({"size": size, "inputs": count} | summary(answers, inputs, seed))
             progress("judges", len(settings) / (len(SIZES) * len(judging.counts)))
     return settings
 

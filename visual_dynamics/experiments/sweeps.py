@@ -1,7 +1,7 @@
 """Two sweeps over trainings on Shapes: the weight of the KL term, and the size of z.
 
 Paper      the figure of z for several weights of the KL term; "Varying the Size of the Latent Representation".
-Command    visual-dynamics reproduce sweeps [--runs FOLDER] [--samples FUTURES]
+Command    visual-dynamics reproduce sweeps [--set runs=FOLDER] [--samples FUTURES]
 Cost       some ten minutes on one H200 with the trainings in parallel; on a CPU the trainings take days.
 Paper says PCA components 3, 3, 3, 5 with a z of 8, 32, 128, 3,200; all sizes converge, a small z more slowly; the
            latent vector becomes sparser when the KL term weighs more.
@@ -25,7 +25,7 @@ after its first step; trainings side by side slow each other down.
 
 A training lies in FOLDER/NAME, as `visual-dynamics train` makes it. A finished one is only measured (config.json,
 log.jsonl and weights.safetensors are enough), an interrupted one is resumed, a missing one is made. On a GPU the
-commands of all seven, below the tables, may run side by side before. Without --runs the trainings are thrown away.
+commands of all seven, below the tables, may run side by side before. Without a folder they are thrown away.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
     small, seed = options.small, options.seed
     planned, sizes, weights = plan_runs(seed, small)
     if device.type == "cpu" and not options.runs and not small:
-        raise UserError("the trainings of sweeps take days on a CPU: give --runs FOLDER, which keeps them, or --small")
+        raise UserError("the trainings take days on a CPU: give --set runs=FOLDER, which keeps them, or --small")
     with ExitStack() as stack:
         folder = options.runs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name, config in planned.items():  # a mistake is reported before hours of training
