@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-NON_ZERO = 0.1  # root mean square of an element of z_mean from which on it is not zero; the prior's deviation is 1
+NON_ZERO = 0.1  # an element of z_mean with a larger root mean square is not zero; the prior's deviation is 1
 SHARE = 0.95  # of the variance of z_mean that the dominating components hold
 
 
@@ -45,7 +45,7 @@ def component_shares(mean: Tensor) -> Tensor:
 
 
 def dominating_components(mean: Tensor, share: float = SHARE) -> int:
-    """How many principal components it takes to hold that share of the variance of z_mean (N, D); 0 if it is none."""
+    """The fewest principal components that hold this share of the variance of z_mean (N, D); 0 without variance."""
     shares = component_shares(mean)
     return int((shares.cumsum(0) < share).sum()) + 1 if shares.any() else 0
 

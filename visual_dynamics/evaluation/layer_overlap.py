@@ -1,8 +1,8 @@
 """How well a map that responds to something in an image covers an object: maps and masks in, numbers out.
 
-A map becomes a region by one threshold: where it is at least so high, or, for a map that answers by falling silent,
-where it is lower. Region and mask are compared by their intersection over union (IoU). Map, sign and threshold are
-chosen on some images (`overlaps`, `choose`) and measured on others (`region`, `compare`).
+One threshold turns a map into a region: the pixels at or above it, or those below it, for a map that falls where the
+object is. Region and mask are compared by their intersection over union (IoU). Map, sign and threshold are chosen on
+some images (`overlaps`, `choose`) and measured on others (`region`, `compare`).
 
 Letters: B images, M maps, K masks, T thresholds, H x W the frame.
 """
@@ -19,7 +19,7 @@ SIGNS = ("high", "low")  # where the region is: at or above the threshold, or be
 
 
 class Choice(NamedTuple):
-    """What stands for an object, and the mean IoU it had where it was chosen."""
+    """The map, sign and threshold for an object, and their mean IoU on the images where they were chosen."""
 
     map: int
     sign: int  # index into SIGNS
@@ -36,7 +36,7 @@ class Overlap(NamedTuple):
 
     @property
     def iou(self) -> Tensor:
-        """Nothing against nothing is 0: nothing was found."""
+        """0 where both are empty: nothing was found."""
         return self.both / (self.region + self.mask - self.both).clamp(min=1)
 
 
@@ -49,8 +49,8 @@ def levels_between(lowest: Tensor, highest: Tensor, count: int) -> Tensor:
 def overlaps(maps: Tensor, masks: Tensor, levels: Tensor) -> Tensor:
     """IoU of every map, sign and threshold with every mask: (B, K, M, 2, T).
 
-    `maps` float (B, M, H, W), `masks` bool (B, K, H, W), `levels` (M, T), rising. Pixels are sorted into the T + 1
-    steps between thresholds once; sums from the top are then the areas of all regions.
+    `maps` float (B, M, H, W), `masks` bool (B, K, H, W), `levels` (M, T), rising. Each pixel is assigned once to one of
+    the T + 1 steps between thresholds; sums from the top are then the areas of all regions.
     """
     (images, count, *_), steps = maps.shape, levels.shape[1] + 1
     values = maps.flatten(2).transpose(0, 1).flatten(1).contiguous()  # (M, B H W)
@@ -81,7 +81,7 @@ def choose(mean: Tensor, levels: Tensor, among: Sequence[int]) -> Choice:
 
 
 def region(maps: Tensor, choice: Choice) -> Tensor:
-    """bool (B, H, W): where the chosen one of maps (B, M, H, W) says that the object is."""
+    """bool (B, H, W): the region of the chosen one of maps (B, M, H, W)."""
     high = maps[:, choice.map] >= choice.threshold
     return high if SIGNS[choice.sign] == "high" else ~high
 
@@ -92,7 +92,7 @@ def compare(regions: Tensor, masks: Tensor) -> Overlap:
 
 
 class LeastSquares:
-    """The best weighted sums of maps, and a constant, for given masks; pictures are added a batch at a time."""
+    """The best weighted sums of maps, and a constant, for given masks; images are added a batch at a time."""
 
     def __init__(self, maps: int, masks: int) -> None:
         self.squares = torch.zeros(maps + 1, maps + 1, dtype=torch.float64)
@@ -106,7 +106,7 @@ class LeastSquares:
         self.products += (inputs @ masks.transpose(0, 1).flatten(1).double().T).cpu()
 
     def solve(self, among: Sequence[int]) -> Tensor:
-        """Weights (M + 1, K), the constant last, that are nought but for the maps `among`."""
+        """Weights (M + 1, K), the constant last; 0 for all maps but `among`."""
         used = [*among, len(self.squares) - 1]
         found = torch.zeros_like(self.products)
         # Maps that never respond make the matrix singular: the solution of least norm leaves them out.
@@ -122,7 +122,7 @@ def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
 def preferences(responses: Tensor, areas: Tensor) -> Tensor:
     """(M, R): a map's mean response in each of R regions, over the sum of these means; 1 / R is no preference.
 
-    `responses` (M, R) summed over the pixels of each region, `areas` (R,). A map that never responds has nought.
+    `responses` (M, R) summed over the pixels of each region, `areas` (R,). A map that never responds has 0.
     """
     means = responses / areas.clamp(min=1)
     return means / means.sum(1, keepdim=True).clamp(min=1e-12)

@@ -28,9 +28,9 @@ STEPS = 16  # the finest step is 1/STEPS pixel
 MIN_VISIBLE = 12.0  # pixels: an object with a smaller visible area is not measured
 MIN_EDGE = 0.3  # least squared slope of the seen outline, summed across the worst direction; a pixel of edge has 0.2
 MIN_CONTRAST = 0.1  # least distance between the colours of object and background, in [0, sqrt(3)]
-RING = 3  # pixels of background around an object that take part: they say where it ends
-OFF_COLOUR = 0.3  # a colour this far (in units of the contrast) from the line object-background belongs to neither
-HIDDEN = 0.1  # price of a pixel that the displacement puts under another object or outside the frame (a miss costs 1)
+RING = 3  # pixels of background around an object that are matched as well: they show where it ends
+OFF_COLOUR = 0.3  # units of contrast: a colour at this distance from the line object-background belongs to neither
+HIDDEN = 0.1  # cost of a pixel that the displacement puts under another object or outside the frame (a miss: 1)
 NO_MASK = 0.05  # coverage below this is none
 
 SHAPES = ("circles", "squares", "triangles")  # the order of the objects in tables of displacements (N, 3, 2)
@@ -51,13 +51,13 @@ def measure_displacement(
     `masks`: float (B, K, H, W), the visible coverage of each object in `frames`. `chunk`: images at a time;
     it changes speed and memory, not the result.
 
-    Each colour is turned into the coverage by one object: its place on the line from background to object colour. The
-    displacement minimises the squared difference of the coverages of the object's pixels and a ring of background
-    around it, over all whole pixels and then over all sixteenths (bilinear). Pixels off that line, in either frame,
-    belong to other objects and are left out, as is what leaves the frame. Both coverages are blurred alike first:
-    unblurred, bilinear sampling pulls edges towards whole pixels by up to 0.15 px.
+    1. Each colour becomes the coverage by one object: its place on the line from background to object colour.
+    2. Pixels off that line, in either frame, belong to other objects and are left out, as is what leaves the frame.
+    3. Both coverages are blurred alike: otherwise bilinear sampling pulls edges towards whole pixels by up to 0.15 px.
+    4. The displacement minimises the squared difference of the coverages, over the object's pixels and a ring of
+       background: first among whole pixels, then among sixteenths (bilinear).
 
-    NaN where less than `min_visible` pixels are seen, where the object has the background's colour, or where the seen
+    NaN in three cases: less than `min_visible` pixels are seen; the object has the background's colour; or the seen
     part of its outline is one straight line, along which any displacement fits.
     """
     _check_pictures(frames, masks, next_frames)
@@ -74,7 +74,7 @@ def measure_displacement(
 
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
-    """Products in true single precision, whatever was chosen for the networks: sixteenths of a pixel depend on it."""
+    """Products in full float32, also if the networks use less: sixteenths of a pixel depend on it."""
     chosen = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -135,7 +135,7 @@ def _coverage(frames: Tensor, colours: Tensor, background: Tensor, visible: Tens
     off2 = offset.square().sum(1, keepdim=True) / length2 + cover * (cover - 2 * place)  # squared distance to the line
     trust = (1 - off2 / OFF_COLOUR**2).clamp(0, 1).view_as(visible) * visible
     cover = cover.view_as(visible)
-    near = _blur(trust)  # what is not to be trusted, as what is outside the frame, does not enter the blur
+    near = _blur(trust)  # pixels without trust, and those outside the frame, do not enter the blur
     return _blur(trust * cover) / near.clamp_min(1e-6), trust * near.square()
 
 
@@ -176,9 +176,9 @@ def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Te
     """Displacement (N, 2) [dy, dx] in whole pixels. Template, weight (N, S, S); target, free (N, S + 2 search, ...).
 
     cost(d) = sum_p weight(p) [ free(p+d) (template(p) - target(p+d))^2 + (1 - free(p+d)) HIDDEN ], whose terms are
-    three correlations, all taken in one go by Fourier transforms.
+    three correlations, computed together by Fourier transforms.
     """
-    size = -(-target.shape[1] // 6) * 6  # transforms fast; nothing wraps round, as it is not below the target's
+    size = -(-target.shape[1] // 6) * 6  # fast to transform; nothing wraps around, as it is not below the target's
     fixed = torch.stack([weight * (template.square() - HIDDEN), -2 * weight * template, weight], 1)  # (N, 3, S, S)
     moving = torch.stack([free, free * target, free * target.square()], 1)
     spectrum = torch.fft.rfft2(moving, s=(size, size)) * torch.fft.rfft2(fixed, s=(size, size)).conj()
@@ -191,8 +191,8 @@ def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Te
 def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     """Rest of the displacement (N, 2) [dy, dx] in (-1, 1), and the edge that fixes it (N,). Target: (N, S + 2, S + 2).
 
-    A bilinear sample is a mix of the nine whole-pixel shifts around it, so the squared difference is a quadratic form
-    in the mixing weights: every step in both directions costs a few products, not another pass over the pixels.
+    A bilinear sample is a mix of the nine whole-pixel shifts around it. The squared difference is then a quadratic form
+    in the mixing weights: each step costs a few products, not another pass over the pixels.
     """
     count, side, _ = template.shape
     shifts = target.unfold(1, side, 1).unfold(2, side, 1).reshape(count, 9, -1)  # (N, 9, SS)
@@ -218,9 +218,8 @@ def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tenso
 def histogram(displacements: Tensor) -> Tensor:
     """Share of the displacements (N, 2) in each bin of [-RANGE, RANGE]^2: float64 (BINS, BINS), first axis x.
 
-    Rows with NaN were not measured and do not count. Samples up to EDGE outside the range, where a true motion of RANGE
-    may be measured, go to the outermost bins. Samples further out are in no bin but do count: the sum then stays below
-    one by their share.
+    Rows with NaN do not count. Samples up to EDGE outside the range go to the outermost bins: a true motion of RANGE
+    may be measured there. Samples further out are in no bin but do count: the sum is then below one by their share.
     """
     if displacements.ndim != 2 or displacements.shape[1] != 2:
         raise ValueError(f"displacements are (N, 2), not {tuple(displacements.shape)}")
@@ -243,8 +242,8 @@ def joint_histogram(displacements: Tensor) -> Tensor:
 def kl_divergence(truth: Tensor, predicted: Tensor, epsilon: float = EPSILON) -> float:
     """KL(truth || predicted) in nats between two histograms (BINS, BINS), as `histogram` makes them.
 
-    What is missing to a sum of one makes one more bin, "outside". Each predicted bin gets `epsilon` added and the whole
-    is scaled to a sum of one, so an empty bin costs at most about log(1 / epsilon).
+    The rest of each histogram to a sum of one is a further bin, "outside". Each predicted bin gets `epsilon` added, and
+    the sum is scaled to one: an empty bin costs at most about log(1 / epsilon).
     """
     p, q = (torch.cat([h.flatten(), (1 - h.sum()).clamp_min(0)[None]]).double() for h in (truth, predicted))
     q = (q + epsilon) / (q + epsilon).sum()
@@ -254,7 +253,7 @@ def kl_divergence(truth: Tensor, predicted: Tensor, epsilon: float = EPSILON) ->
 def motion_table(truth: Tensor, predicted: Tensor) -> dict[str, float]:
     """KL divergences of the four columns of the paper's table, from displacements (N, 3, 2) and (M, 3, 2).
 
-    They depend on the sample counts: print them beside, with the same table of one half of the truth against the other.
+    They depend on the sample counts: print these, and the same table of one half of the truth against the other.
     """
     table = {name: kl_divergence(histogram(truth[:, k]), histogram(predicted[:, k])) for k, name in enumerate(SHAPES)}
     table["circles_triangles"] = kl_divergence(joint_histogram(truth), joint_histogram(predicted))

@@ -1,8 +1,8 @@
 """Which pixels belong to the circle, the square and the triangle of a Shapes picture, from the picture alone.
 
-It rests on how those pictures are made: a background with all channels at least 0.7; three flat objects, each with
-another dominant channel (at least 0.7) and two weak ones (at most 0.3); one circle, one upright square and one triangle
-with its apex down, as high as wide. Objects cover each other and are cut by the frame.
+These pictures have a background with all channels at least 0.7, and three flat objects: a circle, an upright square and
+a triangle with its apex down, as high as wide. Each object has another dominant channel (at least 0.7) and two weak
+ones (at most 0.3). Objects cover each other and are cut by the frame.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SLOPE = (-1 / 8, -2 / 8, 0.0, 2 / 8, 1 / 8)
 def segment_shapes(frames: Tensor, *, margin: float = MARGIN, chunk: int = 32) -> Tensor:
     """Visible coverage of circle, square and triangle: float (N, 3, H, W) in [0, 1] of frames uint8 or float in [0, 1].
 
-    Soft edges are shared out as the colours are mixed. An object that is hidden, or whose kind cannot be told from the
-    seen outlines by `margin` nats, gets an empty mask.
+    A pixel of a soft edge is divided as its colours are mixed. An object gets an empty mask if it is hidden, or if the
+    seen outlines do not favour its kind by `margin` nats.
     """
     if frames.ndim != 4 or frames.shape[1] != 3:
         raise ValueError(f"frames are (N, 3, H, W), not {tuple(frames.shape)}")
@@ -94,7 +94,9 @@ def _log_densities() -> Tensor:
     for facing in (_SQUARE, _TRIANGLE):
         away = torch.remainder(angle[:, None] - torch.tensor(facing) + math.pi, 2 * math.pi) - math.pi
         bumps = torch.exp(-0.5 * (away / _SPREAD).square()) / (_SPREAD * math.sqrt(2 * math.pi))  # (360, sides)
-        sides = bumps.sum(1) / 4  # by four for the triangle too: an edge that faces up must not tell it from the square
+        sides = (
+            bumps.sum(1) / 4
+        )  # by four for the triangle too: an edge that faces up favours neither it nor the square
         densities.append((1 - _STRAY) * sides + _STRAY * uniform)
     return torch.stack(densities, 1).log()
 

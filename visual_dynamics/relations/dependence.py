@@ -2,7 +2,7 @@
 numbers out.
 
 Strength is the distance correlation (Székely, Rizzo and Bakirov 2007; bias-corrected, 2013). It is 0 on average for
-independent motions, and for those alone, whatever form a dependence has. It is 1 where one motion is the other one
+independent motions, and for those alone: it finds dependences of any form. It is 1 where one motion is the other one
 rotated, mirrored or scaled. Motions are not whitened first: noise across the main direction keeps its small weight.
 The p-value comes from permutations of the samples, corrected for the number of pairs (Holm).
 
