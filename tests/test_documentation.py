@@ -9,7 +9,7 @@ import pytest
 import typer
 from PIL import Image
 
-from visual_dynamics.cli.main import app
+from visual_dynamics.cli.main import app, device_first
 from visual_dynamics.cli.reference import PAGE, reference
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,8 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("line", commands())
 def test_commands_parse(line: str) -> None:
     group = typer.main.get_command(app)
-    verb, *arguments = shlex.split(line)[1:]
+    words = device_first(shlex.split(line)[1:])
+    verb, *arguments = words[2:] if words[0] == "--device" else words
     command = group.commands[verb]  # type: ignore[attr-defined]
     command.make_context(verb, arguments)  # raises on what it does not know
 

@@ -25,14 +25,15 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest
     lines = [line for block in blocks(page, "") for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("visual-dynamics ")]
     assert [command.split()[1] for command in commands] == [
-        *("prepare", "train", "train", "train", "compact", "sample", "reproduce")
+        *("prepare", "train", "train", "train", "sample", "reproduce")
     ]
     for command in commands:
         command = re.sub(r"--preset \S+ --minutes \S+", "--preset tiny --steps 3 --batch 4 --device cpu", command)
-        command = command.replace("--also-pairs 60000", "--also-pairs 24")
+        quick = "--set also_pairs=24 --preset tiny --steps 3 --batch 4 --device cpu"
+        command = re.sub(r"(--recipe people .*)--minutes \S+", rf"\1 {quick}", command)
         with pytest.raises(SystemExit) as exit_:
             main(shlex.split(command)[1:])
         assert not exit_.value.code, command
     assert len(list((tmp_path / "out" / "mine").glob("*.png"))) >= 8
-    assert (tmp_path / "few.safetensors").exists()
+    assert (tmp_path / "runs" / "few" / "people.safetensors").exists()
     assert (tmp_path / "out" / "measured" / "video.png").exists()

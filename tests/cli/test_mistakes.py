@@ -160,7 +160,7 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         ("reproduce video", "this is measured on prepared footage: give its folder with --footage"),
         ("reproduce video --footage nowhere", "no such folder or zip: nowhere"),
         ("reproduce video --footage .", "holds no footage that visual-dynamics prepare videos made"),
-        ("reproduce sweeps --small", "has no option --model; it has --runs, --samples, --seed"),
+        ("reproduce sweeps --small", "has no option --model; it has --samples, --seed"),
         ("reproduce shapes --samples 0", "samples must be positive"),
         ("reproduce shapes --out picture.png/below", "is a file"),
         ("bench --quick", "run `make bench` in the source tree"),

@@ -112,7 +112,7 @@ def test_data_that_cannot_be_trained_on(refused: Refused, pairs_folder: Path, pl
         (["--set", "sigma=nan"], "sigma must be positive"),
         (["--set", "learning_rate=inf"], "learning_rate must be positive"),
         (["--set", "kl_warmup=-1"], "kl_warmup must be from 0 up"),
-        (["--seed", -1], "seed must be from 0 up"),
+        (["--set", "seed=-1"], "seed must be from 0 up"),
         (["--preset", "huge"], "unknown preset 'huge'; there are paper"),
         (["--set", "warmth=3"], "no setting 'warmth': did you mean warmup?"),
         (["--set", "warmup"], "--set takes NAME=VALUE, not 'warmup'"),

@@ -152,7 +152,7 @@ def test_compact(run: Run, refused: Refused, tiny: list[str]) -> None:
     assert load_weights(Path("prior.safetensors")).prior
     assert run("sample", "picture.png", "--model", "small.safetensors", "-n", 1, "--out", "futures").code == 0
     before = Path("small.safetensors").read_bytes()
-    assert "--overwrite" in refused("compact", tiny[1], "small.safetensors")
+    assert "remove it, or give another file" in refused("compact", tiny[1], "small.safetensors")
     assert ".safetensors" in refused("compact", tiny[1], "small.bin")
     assert Path("small.safetensors").read_bytes() == before
 
@@ -227,7 +227,7 @@ def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monke
 
 
 def test_reproduce_lists_what_it_can(run: Run) -> None:
-    listed = [line.split()[0] for line in run("reproduce", "--list").out.splitlines()]
+    listed = [line.split()[0] for line in run("reproduce").out.splitlines()]
     assert listed == list(EXPERIMENTS)
 
 
@@ -265,6 +265,13 @@ def test_the_shell_completes_verbs() -> None:
     asked = {"_VISUAL_DYNAMICS_COMPLETE": "complete_bash", "COMP_WORDS": "visual-dynamics extr", "COMP_CWORD": "1"}
     done = subprocess.run([program], env=os.environ | asked | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.stdout.strip() == "extrapolate" and done.stderr == ""
+
+
+def test_the_device_is_chosen_before_or_after_the_verb(refused: Refused) -> None:
+    given = ("--device warp sample picture.png", "sample --device=warp picture.png", "sample picture.png --device warp")
+    for words in given:
+        assert "cannot use device 'warp'" in refused(*words.split(), "--out", "new")
+    assert "--device needs a name" in refused("sample", "picture.png", "--device")
 
 
 def test_old_names_work_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def command(place: Path, black_weights_file: Path) -> Command:
     app.command()(animate)
 
     def command(*words: str) -> None:
-        app(["--model", str(black_weights_file), "--device", "cpu", *words], standalone_mode=False)
+        app(["--model", str(black_weights_file), *words], standalone_mode=False)
 
     return command
 

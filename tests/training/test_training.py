@@ -149,7 +149,7 @@ def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
 
 def in_two_processes(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "visual_dynamics", "train", str(folder), *arguments.split(), "--device", "cpu", "--no-compile"]
+    command += ["-m", "visual_dynamics", "train", str(folder), *arguments.split(), "--device", "cpu"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True)
 

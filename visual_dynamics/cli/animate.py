@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visual_dynamics.cli.options import (
-    DeviceOption,
     ModelOption,
     OutOption,
     OverwriteOption,
     ScaleOption,
     busy,
     counted,
+    load_model,
 )
 from visual_dynamics.errors import UserError
 
@@ -53,14 +53,12 @@ def animate(
     out: OutOption = Path("out/animate"),
     scale: ScaleOption = 3,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Animate a sprite: carry the motions of a character over to another one.
 
     Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
     Colours are the target's own.
     """
-    from visual_dynamics.api import load
     from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.data.sheets import read_cell, read_sheet
     from visual_dynamics.media import check_area
@@ -73,14 +71,14 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        poses = load(model, device)
+        poses = load_model(model)
         leading: Model | None = None
         _check_model(poses, model)
         chained = _knows_neighbours(poses)
         if (guide := guide or GUIDES.get(model)) not in (None, "none"):
             if chained:
                 raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
-            leading = load(guide, device)
+            leading = load_model(guide)
             _check_model(leading, guide)
         if loop and not (chained or leading):
             raise UserError("--loop needs --guide: without it, every frame is made from the target alone")

@@ -15,7 +15,7 @@ from visual_dynamics.cli import train as train_command
 from visual_dynamics.cli.old_names import current_names
 from visual_dynamics.cli.options import (
     OUT,
-    DeviceOption,
+    Machine,
     ModelOption,
     OutOption,
     OverwriteOption,
@@ -46,8 +46,12 @@ def program(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="For every verb, before or after it: cpu, cuda, cuda:1, ... or auto.")
+    ] = None,
 ) -> None:
     """From one image, many plausible next frames."""
+    Machine.device = device
 
 
 for verb in (sample, analogy, extrapolate, traverse):
@@ -60,14 +64,13 @@ def demo(
     seed: SeedOption = 0,
     out: OutOption = OUT / "demo",
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
     from visual_dynamics.cli.demo import make_demo
     from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder:
-        page = make_demo(load_model(model, device), seed, folder)
+        page = make_demo(load_model(model), seed, folder)
     typer.echo(f"open {page} in a browser")
 
 
@@ -102,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line. An error in what was given is one line on stderr, and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(current_names(arguments) or ["--help"], prog_name=NAME, standalone_mode=False)
+        result = app(device_first(current_names(arguments)) or ["--help"], prog_name=NAME, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         message = "interrupted" if code == INTERRUPTED else ""
     except UserError as error:
@@ -120,6 +123,22 @@ def main(arguments: list[str] | None = None) -> None:
     if message:
         typer.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(code)
+
+
+def device_first(arguments: list[str]) -> list[str]:
+    """The arguments with --device, an option of all verbs, in front of the verb."""
+    chosen: list[str] = []
+    others: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--device":
+            name = next(words, None)
+            if name is None:
+                raise UserError("--device needs a name: cpu, cuda, cuda:1, ... or auto")
+            chosen += [word, name]
+        else:
+            (chosen if word.startswith("--device=") else others).append(word)
+    return chosen + others
 
 
 def _mistake(error: Exception) -> str:

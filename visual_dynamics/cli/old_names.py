@@ -24,12 +24,15 @@ RENAMED = {  # verb -> old option -> what stands for it now; {} is its value
         "--bottleneck": "--beta {}",
         "--autoencoder": "--set autoencoder=true",
         "--stream": "--set stream=true",
+        "--compile": "--set compile=true",
+        "--no-compile": "--set compile=false",
         **_by_set("rendering", "split", "between", "also_pairs", "sigma", "learning_rate", "warmup", "kl_warmup"),
-        **_by_set("log_every", "checkpoint_every"),
+        **_by_set("log_every", "checkpoint_every", "seed"),
     },
-    "reproduce": _by_set("sprites_model", "guide", "autoencoder", "integer_model", "runs"),
+    "reproduce": {"--list": ""} | _by_set("sprites_model", "guide", "autoencoder", "integer_model", "runs"),
 }
 GONE = {
+    ("compact", "--overwrite"): "compact replaces no file: remove it, or give another one",
     ("bench",): "bench has left the package: run `make bench` in the source tree",
     ("compact", "--carry-over"): "--carry-over is now the last step of train RUN --recipe people --data FOOTAGE",
 }
@@ -50,6 +53,6 @@ def current_names(arguments: Sequence[str]) -> list[str]:
             continue
         if "{}" in new:
             new = new.replace("{}", value if equals else next(rest, ""))
-        print(f"note: {name} is now {new}", file=sys.stderr)
-        found += new.split(" ", 1)
+        print(f"note: {name} is now {new}" if new else f"note: {name} is not needed any more", file=sys.stderr)
+        found += new.split(" ", 1) if new else []
     return found

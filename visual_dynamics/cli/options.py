@@ -26,7 +26,6 @@ SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ... or auto.")]
 
 
 def counted(number: int, noun: str) -> str:
@@ -64,16 +63,23 @@ def track(results: Iterator[Result], count: int, words: str) -> Iterator[Result]
         yield from bar.track(results, total=count, description=words)
 
 
-def load_model(name: str, device: str) -> Model:
-    from visual_dynamics.api import load
+class Machine:
+    """What --device chose, for whichever verb."""
 
-    return load(name, device)
+    device: str | None = None
 
 
-def find_device(name: str) -> torch.device:
+def chosen_device(usual: str = "auto") -> torch.device:
     from visual_dynamics.api import find_device
 
-    return find_device(name)
+    return find_device(Machine.device or usual)
+
+
+def load_model(name: str) -> Model:
+    """A model on the chosen device."""
+    from visual_dynamics.api import load
+
+    return load(name, Machine.device or "auto")
 
 
 def need(extra: str, *packages: str) -> None:

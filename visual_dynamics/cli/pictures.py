@@ -10,7 +10,6 @@ import typer
 
 from visual_dynamics.cli.options import (
     OUT,
-    DeviceOption,
     ImageArgument,
     ModelOption,
     OutOption,
@@ -70,14 +69,13 @@ def sample(
     scale: ScaleOption = 3,
     full_size: FullSizeOption = False,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Sample plausible next frames of an image."""
     from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
-        loaded = load_model(model, device)
+        loaded = load_model(model)
         canvas = loaded.open(image)
         side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
         still, small = canvas.still(full_size), []
@@ -101,13 +99,12 @@ def analogy(
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Carry the motion between two frames over to another image."""
     from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
-        loaded = load_model(model, device)
+        loaded = load_model(model)
         first, second, canvas = (loaded.open(path) for path in (before, after, image))
         moved = loaded.apply(canvas, loaded.encode(first, second))
         folder.write_picture("result.png", canvas.with_alpha(moved))
@@ -128,14 +125,13 @@ def extrapolate(
     scale: ScaleOption = 3,
     full_size: FullSizeOption = False,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
     from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
-        loaded = load_model(model, device)
+        loaded = load_model(model)
         canvas = loaded.open(image)
         side, scale = shown_size(canvas, steps + 1, scale, full_size, CLIP_SIDE)
         frames = []
@@ -158,14 +154,13 @@ def traverse(
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
     from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.media import check_area
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
-        loaded = load_model(model, device)
+        loaded = load_model(model)
         canvas = loaded.open(image)
         found = loaded.traverse(canvas, count)
         values = found[0].values

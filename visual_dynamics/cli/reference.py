@@ -16,6 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 HEAD = f"""# Command line
 
 This page is made by `python -m visual_dynamics.cli.reference`. `{NAME} VERB --help` says the same.
+
+Every verb takes `--device cpu`, `cuda`, `cuda:1`, ... or `auto`, before or after the verb.
 """
 
 

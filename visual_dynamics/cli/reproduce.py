@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from visual_dynamics.cli.options import OUT, DeviceOption, OutOption, SeedOption, busy, find_device
+from visual_dynamics.cli.options import OUT, OutOption, SeedOption, busy, chosen_device
 from visual_dynamics.errors import UserError
 
 SETTINGS = {  # of one or two experiments
@@ -33,8 +33,7 @@ def parse_settings(settings: list[str]) -> dict[str, str | Path]:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The table or figure, see --list; or all.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    name: Annotated[str, typer.Argument(help="The table or figure, or all; without it, the list of them.")] = "",
     model: Annotated[str | None, typer.Option(help="The model, if not the one the table is about.")] = None,
     out: OutOption = OUT / "reproduce",
     seed: SeedOption = 0,
@@ -44,27 +43,26 @@ def reproduce(
     footage: Annotated[Path | None, typer.Option(help="Folder of prepared videos, to measure on.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)] = None,
     small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
     from visual_dynamics.experiments import EXPERIMENTS
     from visual_dynamics.reporting.base import run_all, run_experiment
     from visual_dynamics.reporting.report import PAGE, write_report
 
-    if listed or not name:
+    if not name:
         for known, experiment in EXPERIMENTS.items():
             typer.echo(f"{known:13} {experiment.summary}")
         return
     given: dict[str, Any] = {"model": model, "sprites": sprites, "samples": samples, "pairs": pairs, "footage": footage}
     given |= {"seed": seed, "small": small or None} | parse_settings(settings or [])
     if name == "all":
-        whole = run_all(EXPERIMENTS, given, out, find_device(device), typer.echo)
+        whole = run_all(EXPERIMENTS, given, out, chosen_device(), typer.echo)
         write_report(EXPERIMENTS, out, out / PAGE)
         typer.echo(f"open {out / PAGE} in a browser")
         if not whole:
             raise typer.Exit(1)
         return
-    typer.echo(run_experiment(EXPERIMENTS, name, given, out, find_device(device)))
+    typer.echo(run_experiment(EXPERIMENTS, name, given, out, chosen_device()))
 
 
 def report(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visual_dynamics.cli.options import DeviceOption, ModelOption, SeedOption, busy, counted, need, progress_bar
+from visual_dynamics.cli.options import ModelOption, SeedOption, busy, chosen_device, counted, need, progress_bar
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def studio(
     study: Annotated[
         Path | None, typer.Option(help="Folder of a study with people (study make), to serve here, too.")
     ] = None,
-    device: DeviceOption = "cpu",
 ) -> None:
     """Open the studio: a page and an API to see futures, edit motions, and apply them to other pictures."""
     need("studio", "fastapi", "uvicorn", "python_multipart")
@@ -72,7 +71,6 @@ def studio(
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
-        from visual_dynamics.api import find_device
         from visual_dynamics.studio.app import create_app
 
         settings = Settings(
@@ -83,7 +81,7 @@ def studio(
             allowed_hosts=tuple(allow_host or ()),
             models=tuple(model or ()),
             study=study,
-            device=str(find_device(device)),
+            device=str(chosen_device("cpu")),
         )
         page = create_app(settings)
     with closing(listen(host, port)) as listening:
@@ -126,7 +124,6 @@ def make(
     sessions: Annotated[int, typer.Option(help="Different sessions; later raters start with the first again.")] = 24,
     seed: SeedOption = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-    device: DeviceOption = "auto",
 ) -> None:
     """Make a study from a model and a data set."""
     from visual_dynamics.study.design import REAL, Design
@@ -138,7 +135,7 @@ def make(
     count = samples if samples is not None else 10 if realistic else 1
     design = Design(kind.value, methods, sizes, inputs, trials or inputs, count, sessions, seed=seed)
     with progress_bar("clips") as progress:
-        study = make_study(design, model, data, folder, overwrite, device, progress)
+        study = make_study(design, model, data, folder, overwrite, str(chosen_device()), progress)
     lengths = max(len(session) for session in study.sessions)
     if not study.source["held_out"]:
         typer.echo(f"{data} has no test set: the model may know these pictures", err=True)

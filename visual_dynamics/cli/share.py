@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visual_dynamics.cli.options import OverwriteOption, busy, load_model
+from visual_dynamics.cli.options import busy
 from visual_dynamics.errors import UserError
 
 
@@ -51,14 +51,15 @@ def compact(
     learned_prior: Annotated[
         bool, typer.Option("--learned-prior", help="A fitted mixture of Gaussians in place of training posteriors.")
     ] = False,
-    overwrite: OverwriteOption = False,
 ) -> None:
     """Write a lighter copy of a model, to share it."""
+    from visual_dynamics.api import load
+
     if file.suffix != ".safetensors":
         raise UserError(f"a model is a .safetensors file, and {file} would not be one")
-    if file.exists() and not overwrite:
-        raise UserError(f"{file} exists already; --overwrite replaces it")
-    load_model(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
+    if file.exists():
+        raise UserError(f"{file} exists already: remove it, or give another file")
+    load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
     typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 

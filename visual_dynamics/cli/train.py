@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from visual_dynamics.cli.options import DeviceOption, find_device, progress_bar
+from visual_dynamics.cli.options import chosen_device, progress_bar
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import (
     AUGMENTATIONS,
@@ -101,8 +101,6 @@ def train(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; may be repeated.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    device: DeviceOption = "auto",
-    compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="torch.compile (on GPUs).")] = None,
     **given: Any,
 ) -> None:
     """Train a network, alone or in several processes under torchrun. Without options: the released Shapes model."""
@@ -120,7 +118,7 @@ def train(
         stages = list(find_recipe(recipe).with_options(chosen | {"recipe": recipe}).stages)
     elif not resume:
         stages = [configure(chosen | {"recipe": None}, read_config_file(config) if config else None)]
-    path, finished = run_stages(out, stages, find_device(device), compiled)
+    path, finished = run_stages(out, stages, chosen_device())
     if not path:  # of several processes the first one goes on
         return
     if finished.recipe:
@@ -129,7 +127,7 @@ def train(
 
 
 def run_stages(
-    folder: Path, stages: list[TrainingConfig] | None, device: torch.device, compiled: bool | None
+    folder: Path, stages: list[TrainingConfig] | None, device: torch.device
 ) -> tuple[Path | None, TrainingConfig]:
     """Train one stage after the other, each from the weights of the one before it; with None, resume them.
 
@@ -153,12 +151,12 @@ def run_stages(
             torch.cuda.set_device(device)
             torch.set_float32_matmul_precision("high")
             torch.backends.cudnn.benchmark = True
-        compiled = device.type == "cuda" if compiled is None else compiled
         # Several processes would hear of a signal at different steps: there the last checkpoint has to do.
         with interruption(console) if processes.count == 1 else nullcontext(lambda: False) as interrupted:
             for number, config in enumerate(stages, 1):
                 place = stage_folder(folder, number, len(stages))
                 begun = resume and bool(processes.agree_on(place.joinpath("config.json").exists()))
+                compiled = device.type == "cuda" if config.compile is None else config.compile
                 config = config if number == 1 else replace(config, start=str(path))
 
                 def save_stages() -> None:

@@ -42,7 +42,7 @@ SMALL_TRAINING: dict[str, Any] = {
 POINTS = 80  # of a curve, at most
 LAST = 0.1  # share of the steps whose mean is the final training error
 FOLDER = "runs/sweeps"  # in the commands that are shown
-FREE = ("log_every", "checkpoint_every", "start_digest")  # of a training: they change nothing that is learned
+FREE = ("log_every", "checkpoint_every", "start_digest", "compile")  # settings that change nothing that is learned
 
 
 def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingConfig], list[str], list[str]]:

@@ -83,7 +83,7 @@ class TrainingConfig:
     beta: float = option(
         1.0, "Weight of the KL term at the end: more for shorter codes.", TRAINING, ("--beta",), above=0
     )
-    seed: int = option(0, "Seed of weights, order, noise and drawn data.", TRAINING, ("--seed",), least=0)
+    seed: int = option(0, "Seed of weights, order, noise and drawn data.", least=0)
     sigma: float = option(0.1, "Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).", above=0)
     autoencoder: bool = option(False, "The paper's AE baseline: no KL term, z is not sampled.")
     learning_rate: float = option(1e-3, "Of Muon; it falls along a cosine.", above=0)
@@ -96,6 +96,7 @@ class TrainingConfig:
     checkpoint_every: int = option(1_000, "Steps between checkpoints.", above=0)
     posteriors: int = option(20_000, "Training posteriors to store in the weights, if there is room.", above=0)
 
+    compile: bool | None = option(None, "torch.compile; if none, on GPUs.")
     recipe: str | None = option(None, "The recipe that the run follows, filled in by --recipe.")
 
     def __post_init__(self) -> None:
