@@ -57,7 +57,7 @@ def sprites(
 
 @app.command()
 def videos(
-    clips: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of clips; manifest.csv in it may tell scenes.")],
+    clips: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of clips; manifest.csv may name their scenes.")],
     out: OutOption,
     rate: Annotated[float, typer.Option(help="Frames a second: a pair is 1/RATE seconds apart.")] = 10.0,
     size: Annotated[int, typer.Option(help="Pixels a side of the frames to store.")] = 128,

