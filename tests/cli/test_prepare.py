@@ -78,12 +78,12 @@ def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path
     assert run(*words, "--held-out", 0.4).out == answer.out
     assert "data was made with --held-out 0.4, not 0.1: give --overwrite" in refused(*words)
     assert run(*words, "--overwrite").code == 0
-    for options in ([], ["--stream"]):
+    for options in ([], ["--set=stream=true"]):
         assert run("train", f"run{len(options)}", *TINY_RUN, "--steps", 2, "--data", "data", *options).code == 0
     runs = [load_weights(Path(f"run{number}/weights.safetensors")).network.state_dict() for number in (0, 1)]
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
     assert json.loads(Path("run1/config.json").read_text())["stream"] is True
-    assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--stream")
+    assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--set=stream=true")
 
 
 def test_opencv_is_missing(refused: Refused, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
