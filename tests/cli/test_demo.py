@@ -181,7 +181,7 @@ def test_training_line_tells_what_the_file_tells() -> None:
     full = {"step": 6000, "seconds": 1500.0, "device": "some GPU"}
     assert training_line(full) == "Trained for 6,000 steps in 25 minutes on some GPU."
     assert training_line({"step": 20, "seconds": 3}) == "Trained for 20 steps in 3 seconds."
-    assert training_line({}) == "The weights file does not tell how it was trained."
+    assert training_line({}) == "The weights file does not say how it was trained."
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The demonstration: one page of futures, reconstructions, analogies and clips of pictures the model has never seen.
 
-The words and the looks are in demo.html; here are the pictures and where they go. Numbers that people read start at 1.
+The text and the layout are in demo.html; here are the pictures and their places. Numbers on the page start at 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STYLE = Path(__file__).parents[1] / "reporting" / "page.css"
 
 @dataclass(frozen=True)
 class Exhibit:
-    """All that is shown of one input; pictures as the model sees them, uint8 (..., H, W, 3)."""
+    """All pictures of one input, as the model sees them, uint8 (..., H, W, 3)."""
 
     frame: Frames
     truth: Frames  # the true next frame
@@ -207,12 +207,12 @@ def _error(result: Frames, truth: Frames, frame: Frames) -> str:
 
 
 def training_line(training: dict[str, Any]) -> str:
-    """How the weights were made, as far as their file tells."""
+    """How the weights were made, as far as their file says."""
     step, seconds, device = (training.get(key) for key in ("step", "seconds", "device"))
     if step == 0:
         return "These weights are untrained: expect noise."
     if not isinstance(step, int):
-        return "The weights file does not tell how it was trained."
+        return "The weights file does not say how it was trained."
     words = f"Trained for {step:,} steps"
     if isinstance(seconds, int | float):
         words += f" in {seconds / 60:,.0f} minutes" if seconds >= 120 else f" in {seconds:,.0f} seconds"

@@ -21,9 +21,10 @@ def models() -> None:
         config = weights.network.config
         latents = f"{len(weights.posteriors):,} posteriors" if len(weights.posteriors) else "learned prior"
         card = read_card(path.with_suffix(".md"))
+        licence = card.get("licence", "").replace(", as the code", "")
         typer.echo(
             f"{name:15} {config.size}x{config.size}  z {config.latent}  {latents}  "
-            f"{path.stat().st_size / 1e6:.1f} MB  {card.get('licence', '')}  sha256 {weights.digest[:12]}"
+            f"{path.stat().st_size / 1e6:.1f} MB  {licence}  sha256 {weights.digest[:12]}"
         )
         if purpose := card.get("what it does", card.get("what it is")):
             typer.echo(f"    {purpose}")

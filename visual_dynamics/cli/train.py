@@ -83,7 +83,11 @@ def _with_config_options(function: Callable[..., None]) -> Callable[..., None]:
         kind = list[str] if each.name == "augment" else types[each.name]
         default = "" if each.default is None else f"  [default: {as_text(each.default)}]"
         text = typer.Option(
-            *flags, help=each.metadata["help"] + default, rich_help_panel=each.metadata["group"], show_default=False
+            *flags,
+            metavar="NAME" if each.name == "augment" else None,
+            help=each.metadata["help"] + default,
+            rich_help_panel=each.metadata["group"],
+            show_default=False,
         )
         annotation = Annotated[kind | None, text]  # type: ignore[valid-type]
         own.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
@@ -98,7 +102,8 @@ def train(
     recipe: Annotated[str | None, typer.Option(help=f"A shipped model, as it was made: {', '.join(RECIPES)}.")] = None,
     config: Annotated[Path | None, typer.Option(help="Options from the config.json of a run.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, see below; may be repeated."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     **given: Any,

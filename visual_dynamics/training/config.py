@@ -53,7 +53,7 @@ class TrainingConfig:
     pairs: int | None = option(None, "Only the first N training pairs (20,000 if drawn).", DATA, ("--pairs",), above=0)
     also: str | None = option(None, "More data, mixed in.", DATA, ("--also",))
     also_pairs: int | None = option(None, "Only the first N pairs of these.", above=0)
-    augment: tuple[str, ...] = option(("permute-channels",), "May be repeated.", DATA, ("--augment",))
+    augment: tuple[str, ...] = option(("permute-channels",), "See below; may be repeated.", DATA, ("--augment",))
     rendering: str = option(
         "smooth", "Of drawn shapes: smooth (sub-pixel) or integer (as the authors').", choices=("integer", "smooth")
     )
