@@ -80,7 +80,7 @@ def test_the_seed_decides(shown: Shown, tiny_weights_file: Path) -> None:
 
 def test_figures_show_the_rows(shown: Shown, tmp_path: Path) -> None:
     text = futures.draw(shown.result, tmp_path)
-    assert text.count("test scene") == 3 + 1 and "Flow a sample of flow transfer from 20 pairs" in text
+    assert text.count("test scene") == 3 + 1 and "Flow: a sample of flow transfer from 20 pairs" in text
     figure, strips = shown.picture("futures.png"), shown.picture("futures_extrapolation.png")
     assert figure.width > 11 * 192 and strips.width > 7 * 192 and figure.height == strips.height > 3 * 192
     pixels = np.array(strips)[-600:]  # three rows of 192 + 8 pixels

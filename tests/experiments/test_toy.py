@@ -47,7 +47,7 @@ def test_the_deterministic_model_stands_still(result: dict) -> None:
 def test_figure_comes_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = toy.draw(result, tmp_path)
     assert "| **(d) conditional model** |" in text and "floor (truth against truth)" in text
-    assert "4,000 training pairs, 400 steps" in text and "61x61 bins on [-3, 3]" in text
+    assert "4,000 training pairs, 400 steps of 500" in text
     assert Image.open(tmp_path / "toy.png").size[0] > 800
 
 

@@ -269,7 +269,7 @@ def plot_errors(result: dict[str, Any], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "animation",
-    "whole animations of unseen characters: error by animation and by frame (beyond the paper)",
+    "whole animations of unseen characters: error by animation and by frame",
     __doc__,
     AnimationOptions,
     compute,

@@ -265,16 +265,12 @@ def headline(result: dict[str, Any]) -> Headline:
 def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use the figures."""
     protocol = result["protocol"]
-    size, flow = protocol["size"], protocol["flow"]
+    flow = protocol["flow"]
     parts = [
-        f"{protocol['source']}. First figure: (a) the input, (b) the true next frame, (c) our reconstruction (the pair "
-        "encoded and decoded), (d) sampled next frames, z from training posteriors,",
-        f"Flow a sample of flow transfer from {flow['pairs']:,} pairs ({flow['source']})," if flow else "",
-        "(e) the pink frame enlarged: the square with the most true motion.",
-        "Second figure, extrapolation: the motion of sample 1, repeated.",
-        "Rows were chosen before anything was predicted.",
-        f"Errors: squared differences of colours in [0, 1], summed over {size}x{size}x3.",
-        protocol["note"],
+        f"{protocol['source']}. (c): the pair encoded and decoded. (d): z from training posteriors.",
+        f"Flow: a sample of flow transfer from {flow['pairs']:,} pairs ({flow['source']})." if flow else "",
+        "(e): the pink frame enlarged, the square with the most true motion. Extrapolation: the motion of sample 1,",
+        f"repeated. Errors: squared differences of colours in [0, 1], summed over a frame. {protocol['note']}",
         f"Row r is `sample --seed` {result['seed']} + r - 1, model {result['model']}.",
     ]
     return " ".join(part for part in parts if part)

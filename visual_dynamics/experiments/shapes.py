@@ -103,8 +103,8 @@ def compute(options: ShapesOptions, device: torch.device, progress: Progress) ->
     model, autoencoder, integer_model = (
         load(name, str(device)) for name in (options.model, options.autoencoder, options.integer_model)
     )
-    smooth = samplers(scenes, "smooth", model, {"AE": autoencoder}, device)
-    whole = samplers(scenes, "integer", integer_model, {"AE (trained on sub-pixel places)": autoencoder}, device)
+    smooth = methods(model, {"AE": autoencoder}, scenes, "smooth")
+    whole = methods(integer_model, {"AE (trained on sub-pixel places)": autoencoder}, scenes, "integer")
     sets = {
         "generated": measure_generated(smooth, "smooth", extent, device, progress),
         "whole_pixels": measure_generated(whole, "integer", extent, device, progress),
@@ -113,39 +113,23 @@ def compute(options: ShapesOptions, device: torch.device, progress: Progress) ->
         truths = SMALL_TRUTH if options.small else None
         sets["authors"] = measure_authors(whole, options.pairs, truths, extent, device, progress)
     analogies = min(SMALL_ANALOGIES if options.small else ANALOGIES, samples)
-    protocol = {
-        "images": extent.images,
-        "samples": samples,
-        "size": SIZE,
-        "bins": motion.BINS,
-        "range": motion.RANGE,
-        "epsilon": motion.EPSILON,
-    }
-    return Measured(
-        {
-            "sets": sets,
-            "analogies": measure_analogies(model, "smooth", options.seed, analogies),
-            "paper": PAPER,
-            "columns": COLUMNS,
-            "protocol": protocol,
-        }
-    )
+    protocol: dict[str, float] = {"images": extent.images, "samples": samples, "size": SIZE}
+    protocol |= {"bins": motion.BINS, "range": motion.RANGE, "epsilon": motion.EPSILON}
+    numbers = {"sets": sets, "paper": PAPER, "columns": COLUMNS, "protocol": protocol}
+    return Measured(numbers | {"analogies": measure_analogies(model, "smooth", options.seed, analogies)})
 
 
-def samplers(
-    scenes: shapes.Scenes,
-    rendering: shapes.Rendering,
-    model: Model,
-    autoencoders: dict[str, Model],
-    device: torch.device,
+def methods(
+    model: Model, autoencoders: dict[str, Model], known: shapes.Scenes, rendering: shapes.Rendering
 ) -> dict[str, FutureSampler]:
-    """Row of the table -> its method, for one drawing. Flow takes its motions from `scenes`."""
+    """Row of the table -> its method, for one drawing. Flow takes its motions from the known scenes."""
+    predictor = model.predictor
     return {
         "copy": Copy(),
-        "Flow": FlowTransfer(shapes.scene_pairs(scenes, rendering, SIZE, device)),
+        "Flow": FlowTransfer(shapes.scene_pairs(known, rendering, SIZE, predictor.device)),
         **{name: posterior_sampler(autoencoder) for name, autoencoder in autoencoders.items()},
-        "ours, z from N(0, I)": ModelSampler(model.predictor, Prior(model.predictor.network.config.latent)),
-        "ours, z from the learned prior": ModelSampler(model.predictor, model.learned_prior),
+        "ours, z from N(0, I)": ModelSampler(predictor, Prior(predictor.network.config.latent)),
+        "ours, z from the learned prior": ModelSampler(predictor, model.learned_prior),
         "ours": posterior_sampler(model),
     }
 
@@ -281,9 +265,7 @@ def notes(result: dict[str, Any], name: str) -> str:
     found = measured["correlations"]["ours"]
     images = "" if name == "authors" else f"{protocol['images']} "
     return (
-        f"{measured['samples']:,} samples on {images}{SETS[name]}; {protocol['bins']}x{protocol['bins']} bins on "
-        f"[-{protocol['range']:g}, {protocol['range']:g}] px at {protocol['size']}x{protocol['size']}; "
-        f"zero-bin epsilon {protocol['epsilon']:g}; masked matching. "
+        f"{measured['samples']:,} samples on {images}{SETS[name]}; zero-bin epsilon {protocol['epsilon']:g}. "
         f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "
         f"circle-square {found['circle_square']:.3f}."
     )

@@ -199,11 +199,8 @@ def train(
 @torch.no_grad()
 def sample_each(model: Deterministic | Variational, random: torch.Generator, device: torch.device) -> dict[str, Tensor]:
     """DRAWN predicted motions of each object."""
-    drawn = {}
-    for number, name in enumerate(OBJECTS):
-        kinds = one_hot(torch.full((DRAWN,), number)).to(device)
-        drawn[name] = model.sample(kinds, random).cpu()
-    return drawn
+    kinds = {name: one_hot(torch.full((DRAWN,), number)).to(device) for number, name in enumerate(OBJECTS)}
+    return {name: model.sample(each, random).cpu() for name, each in kinds.items()}
 
 
 def histogram(motions: Tensor) -> Tensor:
@@ -246,13 +243,9 @@ def notes(result: dict[str, Any]) -> str:
     protocol, means = result["protocol"], result["means"]["deterministic"]
     crosses = ", ".join("{} ({:+.3f}, {:+.3f})".format(o, *means[o]) for o in OBJECTS)
     return (
-        f"{protocol['samples']:,} training pairs, {protocol['steps']:,} steps of {protocol['batch']}; "
-        f"{protocol['drawn']:,} motions an object and model against as many true ones; "
-        f"{protocol['bins']}x{protocol['bins']} bins on [-{protocol['range']:g}, {protocol['range']:g}]; zero-bin "
-        f"epsilon {protocol['epsilon']:g}, which sets the figures of (b): all its motions lie in one bin. "
-        f"(b) predicts: {crosses}. (c) is {result['kl_prior_to_mixture']:.3f} from both true laws mixed. "
-        f"p(v | z) has a fixed deviation of {protocol['sigma']:g}, drawn with every motion. "
-        "The paper has no numbers here."
+        f"{protocol['samples']:,} training pairs, {protocol['steps']:,} steps of {protocol['batch']}. (b) predicts: "
+        f"{crosses}; as all its motions lie in one bin, the zero-bin epsilon of {protocol['epsilon']:g} sets its KL. "
+        f"(c) is {result['kl_prior_to_mixture']:.3f} from both true laws mixed."
     )
 
 
