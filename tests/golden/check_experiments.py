@@ -1,8 +1,8 @@
 """Whether small results of all experiments are still those that were recorded.
 
 python -m tests.golden.check_experiments FOLDER, where `reproduce all --small --sprites SPRITES --out FOLDER` wrote. It
-takes minutes, and is no part of the tests. Numbers may differ by TOLERANCE (rounding of another processor); pictures
-and where a result comes from are left out.
+takes minutes, and is no part of the tests. Numbers may differ by TOLERANCE (rounding of another processor). Where a
+result comes from is left out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 
 GOLDEN = Path(__file__).with_name("experiments.json")
 ORIGIN = {"commit", "version", "device", "torch", "python", "seconds", "small"}
-LONGEST = 200  # characters: a longer text is a picture
 MOST = 64  # numbers of a list that are kept
 TOLERANCE = 1e-3
 
 
 def numbers(path: Path) -> Any:
-    """A result without pictures and origin; long lists by their first numbers."""
+    """A result without its origin; long lists by their first numbers."""
     return _without(json.loads(path.read_text()))
 
 
@@ -33,7 +32,7 @@ def _without(value: Any) -> Any:
     if isinstance(value, list):
         kept = [_without(part) for part in value[:MOST]]
         return [part for part in kept if part is not None]
-    return None if isinstance(value, str) and len(value) > LONGEST else value
+    return value
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
