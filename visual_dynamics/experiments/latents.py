@@ -2,7 +2,7 @@
 
 Paper      "The Sparsity of the Latent Representation z": non-zero elements of z_mean and dominating PCA components; the
            figure of z_mean and z_logvar by dimension; and the ablation of the size of z, for the PCA of a small z.
-Command    visual-dynamics reproduce latents [--sprites FOLDER [--sprites-model MODEL]] [--samples PAIRS]
+Command    visual-dynamics reproduce latents [--sprites FOLDER [--set sprites_model=MODEL]] [--samples PAIRS]
 Cost       about a minute for each model on one CPU core.
 Paper says non-zero elements 299 / 54 / 978 of 3,200, PCA components 5 / 5 / 47 (Shapes / Sprites / Exercise);
            PCA components on Shapes with a z of 8, 32, 128, 3,200: 3, 3, 3, 5.

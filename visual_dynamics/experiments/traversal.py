@@ -2,7 +2,7 @@
 
 Paper      "Visualizing the Latent Representation": the figure in which dimensions (a) to (c) move something, and (d),
            whose log-variance is about 0, moves nothing. The number beside it is added here.
-Command    visual-dynamics reproduce traversal [--sprites FOLDER [--sprites-model MODEL]] [--samples IMAGES]
+Command    visual-dynamics reproduce traversal [--sprites FOLDER [--set sprites_model=MODEL]] [--samples IMAGES]
 Cost       about 20 s for each model on one CPU core.
 Paper says dimensions with a small variance record a certain type of motion, alike on all images; the others none.
 

@@ -34,6 +34,7 @@ DIGESTS = {  # option that names a model -> the key of its weights' digest in th
     "autoencoder": "autoencoder_weights",
     "integer_model": "integer_weights",
 }
+FLAGS = ("samples", "seed", "small", "model", "sprites", "pairs", "footage")  # the others are --set NAME=VALUE
 SINGLE_ONLY = ("model", "samples")  # options with another meaning in each experiment: not for all at once
 
 Progress = Callable[[str, float], None]  # name of a step, and the share of it that is done
@@ -149,7 +150,7 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
     chosen = {option: value for option, value in given.items() if value is not None}
     known = [option.name for option in fields(experiment.options)]
     if foreign := [option for option in chosen if option not in known]:
-        written = [f"--{option.replace('_', '-')}" for option in (foreign[0], *known)]  # as on the command line
+        written = [f"--{option}" if option in FLAGS else f"--set {option}" for option in (foreign[0], *known)]
         raise UserError(f"reproduce {experiment.name} has no option {written[0]}; it has {', '.join(written[1:])}")
     if "sprites_model" in chosen and "sprites" not in chosen:
         raise UserError("sprites_model needs --sprites, the folder of the sprites to measure it on")
