@@ -13,7 +13,7 @@ from visual_dynamics.cli.main import app, device_first
 from visual_dynamics.cli.reference import PAGE, reference
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -51,6 +51,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_named_files_exist(page: Path) -> None:
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)", page.read_text()):
+        assert (ROOT / name).exists() or (ROOT / "visual_dynamics" / name).exists(), name
 
 
 def test_the_readme_s_python_works(tmp_path: Path) -> None:
