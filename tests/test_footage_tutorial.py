@@ -14,7 +14,7 @@ from visual_dynamics.cli.main import main
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "your-own-footage.md"
+    page = ROOT / "docs" / "footage.md"
     film(tmp_path / "clips" / "gym_left.mp4", 14, seed=1)
     film(tmp_path / "clips" / "gym_right.mp4", 14, seed=2)
     film(tmp_path / "clips" / "park.mp4", 9, seed=3)
