@@ -13,7 +13,8 @@ from visual_dynamics.cli.main import app, device_first
 from visual_dynamics.cli.reference import PAGE, reference
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]
+FRONT = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*FRONT, *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "benchmarks").glob("*.md")]
 
 
 def blocks(page: Path, language: str) -> list[str]:
