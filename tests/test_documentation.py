@@ -56,7 +56,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_named_files_exist(page: Path) -> None:
-    for name in re.findall(r"`((?:\w+/)+\w+\.py)", page.read_text()):
+    for name in re.findall(r"`((?:\w+/)+[a-z_]+\.py)", page.read_text()):
         assert (ROOT / name).exists() or (ROOT / "visual_dynamics" / name).exists(), name
 
 
