@@ -31,7 +31,9 @@ def test_every_shipped_model_is_small_whole_and_has_a_card() -> None:
         assert path.stat().st_size <= MAX_BYTES
         weights = load_weights(path)
         assert weights.training["device"] and weights.training["commit"]
-        assert path.with_suffix(".md").read_text().startswith(f"# Model card: {name}")
+        _, header, card = path.with_suffix(".md").read_text().split("---\n", 2)  # the Hub reads the header
+        assert "license: apache-2.0\n" in header and "pipeline_tag: image-to-video\n" in header
+        assert card.startswith(f"\n# Model card: {name}\n")
 
 
 def test_importing_the_package_does_not_import_torch() -> None:

@@ -64,7 +64,9 @@ def openapi() -> dict[str, Any]:
     from visual_dynamics.studio.state import Settings
 
     with tempfile.TemporaryDirectory() as folder:
-        return json.loads(json.dumps(create_app(Settings(store=Path(folder))).openapi()))
+        described = json.loads(json.dumps(create_app(Settings(store=Path(folder))).openapi()))
+    del described["info"]["version"]  # the package's
+    return described
 
 
 def verbs() -> Iterator[tuple[str, Any]]:
