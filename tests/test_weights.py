@@ -16,7 +16,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, TINY
-from visual_dynamics.posteriors import StoredPosteriors, StoredPrior
+from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
 from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, save_weights
 
 
@@ -44,7 +44,7 @@ def test_round_trip(tiny_network: VisualDynamics, tmp_path: Path) -> None:
 
 def test_posteriors_survive_one_byte_a_number() -> None:
     posterior = sparse_posterior(50, 300, 9)
-    stored = StoredPosteriors.compress(posterior, max_bytes=10_000)
+    stored = TrainingPosteriors.compress(posterior, max_bytes=10_000)
     assert stored.dimensions.tolist() == list(range(9))
     assert len(stored) == 50
     rows = torch.tensor([0, 17, 49, 17])
@@ -54,7 +54,7 @@ def test_posteriors_survive_one_byte_a_number() -> None:
 
 
 def test_posteriors_keep_to_their_space() -> None:
-    stored = StoredPosteriors.compress(sparse_posterior(100, 300, 10), max_bytes=600)
+    stored = TrainingPosteriors.compress(sparse_posterior(100, 300, 10), max_bytes=600)
     assert len(stored) == 20 and stored.mean.nbytes + stored.log_variance.nbytes == 400
 
 
@@ -124,10 +124,10 @@ def test_other_configurations_and_missing_parts(tiny_weights_file: Path, tmp_pat
     assert "posteriors" in refusal(tmp_path / "wild.safetensors")
 
 
-def small_prior(latent: int) -> StoredPrior:
+def small_prior(latent: int) -> LearnedPrior:
     """Two components in two dimensions of z."""
     factor = 0.1 * torch.eye(2).repeat(2, 1, 1)
-    return StoredPrior(
+    return LearnedPrior(
         torch.tensor([1, 3], dtype=torch.int32), torch.tensor([0.25, 0.75]), seeded(2, 2), factor, latent
     )
 

@@ -30,7 +30,6 @@ from visual_dynamics.sampling.latents import (
     LatentSource,
     LearnedPrior,
     Prior,
-    TrainingPosteriors,
     fit_prior,
     sample_seeds,
 )
@@ -80,7 +79,7 @@ class Model:
         self.predictor = Predictor(weights.network, device)
         self.sources: dict[str, LatentSource] = {"prior": Prior(weights.network.config.latent)}
         if len(weights.posteriors):
-            self.sources = {"posteriors": TrainingPosteriors(weights.posteriors), **self.sources}
+            self.sources = {"posteriors": weights.posteriors, **self.sources}
 
     @property
     def size(self) -> int:
@@ -166,13 +165,13 @@ class Model:
     @cached_property
     def learned_prior(self) -> LearnedPrior:
         """The file's learned prior, or one that is fitted to its posteriors now, which takes seconds."""
-        return LearnedPrior(self.weights.prior) if self.weights.prior else fit_prior(self.weights.posteriors)
+        return self.weights.prior or fit_prior(self.weights.posteriors)
 
     def save_copy(
         self, path: str | Path, eight_bits: bool = False, motion_encoder: bool = True, learned_prior: bool = False
     ) -> None:
         """Write a lighter copy of the model: see `weights.save_copy`. A learned prior replaces training posteriors."""
-        prior = self.learned_prior.stored if learned_prior else None
+        prior = self.learned_prior if learned_prior else None
         save_copy(Path(path), self.weights, eight_bits, motion_encoder, prior)
 
     def _canvas(self, image: AnyImage, count: int, full_size: bool) -> Canvas:

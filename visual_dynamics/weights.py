@@ -22,14 +22,14 @@ import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
-from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import NetworkConfig
-from visual_dynamics.posteriors import StoredPosteriors, StoredPrior
+from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
 
 FORMAT = "visual-dynamics"
 VERSION = 2
@@ -50,21 +50,14 @@ class Weights:
     """A loaded model file."""
 
     network: VisualDynamics  # float32, evaluation mode
-    posteriors: StoredPosteriors  # none where the file has a learned prior in their place
-    prior: StoredPrior | None
+    posteriors: TrainingPosteriors  # none where the file has a learned prior in their place
+    prior: LearnedPrior | None
     training: dict[str, Any]
     digest: str  # SHA-256 of the file, hexadecimal
 
     @property
     def encodes_motion(self) -> bool:
         return not isinstance(self.network.motion_encoder, NoMotionEncoder)
-
-
-class NoMotionEncoder(nn.Module):
-    """In place of the motion encoder where a file has none."""
-
-    def forward(self, *inputs: Tensor) -> Posterior:
-        raise UserError("this model comes without its motion encoder: it samples, but cannot read the motion of a pair")
 
 
 # --- finding and sharing ---
@@ -158,7 +151,7 @@ def weights_bytes(
     """
     tensors, metadata = _contents(network, training)
     left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
-    stored = StoredPosteriors.compress(posterior, max(left, LEAST_POSTERIORS))
+    stored = TrainingPosteriors.compress(posterior, max(left, LEAST_POSTERIORS))
     return save(tensors | _named("posteriors", stored), metadata)
 
 
@@ -167,7 +160,7 @@ def save_copy(
     weights: Weights,
     eight_bits: bool = False,
     motion_encoder: bool = True,
-    prior: StoredPrior | None = None,
+    prior: LearnedPrior | None = None,
 ) -> None:
     """Write a lighter copy of a model; the three ways can be combined.
 
@@ -241,7 +234,7 @@ def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[s
     return tensors, metadata
 
 
-def _named(group: str, stored: StoredPosteriors | StoredPrior) -> dict[str, Tensor]:
+def _named(group: str, stored: TrainingPosteriors | LearnedPrior) -> dict[str, Tensor]:
     return {f"{group}.{name}": value.contiguous() for name, value in vars(stored).items() if name != "latent"}
 
 
@@ -302,18 +295,18 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
         raise UserError(f"{path} has format version {version}; this program reads versions {known}")
 
 
-def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[StoredPosteriors, StoredPrior | None]:
+def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[TrainingPosteriors, LearnedPrior | None]:
     """Training posteriors and learned prior, or one of them."""
     groups = {name.split(".")[0] for name in tensors}
     if not groups & {"posteriors", "prior"}:
         raise ValueError("it has neither training posteriors nor a learned prior")
-    stored, prior = StoredPosteriors.none(latent), None
+    stored, prior = TrainingPosteriors.none(latent), None
     if "posteriors" in groups:
         names = ("dimensions", "mean", "log_variance", "scales")
-        stored = StoredPosteriors(**{name: tensors[f"posteriors.{name}"] for name in names}, latent=latent)
+        stored = TrainingPosteriors(**{name: tensors[f"posteriors.{name}"] for name in names}, latent=latent)
         stored.check()
     if "prior" in groups:
         names = ("dimensions", "weight", "mean", "factor")
-        prior = StoredPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
+        prior = LearnedPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
         prior.check()
     return stored, prior

@@ -97,7 +97,7 @@ def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path:
     assert len(weights.posteriors) == history["kept"] == round(history["of"] / 2)
     assert weights.prior is None
     again = carry_over.with_codes_that_carry_over(
-        Model(replace(model.weights, prior=fit_prior(weights.posteriors).stored)), folder
+        Model(replace(model.weights, prior=fit_prior(weights.posteriors))), folder
     )
     assert again.prior is None  # one that was fitted to the codes before would speak for all of them
     assert torch.equal(again.posteriors.mean, weights.posteriors.mean)

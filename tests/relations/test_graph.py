@@ -6,7 +6,6 @@ import torch
 
 from visual_dynamics.data import shapes
 from visual_dynamics.relations.graph import LEVEL, STRENGTH, find_relations, relations_of
-from visual_dynamics.sampling.latents import TrainingPosteriors
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights
 
@@ -44,7 +43,7 @@ def test_textured_shapes_have_the_same_relation() -> None:
 
 
 def test_a_network_gives_the_same_graph_for_the_same_seed(tiny_weights: Weights) -> None:
-    predictor, source = Predictor(tiny_weights.network), TrainingPosteriors(tiny_weights.posteriors)
+    predictor, source = Predictor(tiny_weights.network), tiny_weights.posteriors
     frame = torch.full((3, 16, 16), 0.2)
     frame[:, 4:9, 4:9] = torch.tensor([0.9, 0.5, 0.1])[:, None, None]
     found, again = (find_relations(predictor, frame, source, samples=6, seed=3) for _ in range(2))

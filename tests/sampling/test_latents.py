@@ -11,9 +11,9 @@ from tests.conftest import seeded
 from visual_dynamics.api import load
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
-from visual_dynamics.posteriors import PRIOR_BYTES, StoredPosteriors, StoredPrior
 from visual_dynamics.sampling import latents
 from visual_dynamics.sampling.latents import (
+    PRIOR_BYTES,
     LearnedPrior,
     Mixture,
     Prior,
@@ -24,15 +24,15 @@ from visual_dynamics.sampling.latents import (
 )
 
 
-def two_posteriors() -> StoredPosteriors:
+def two_posteriors() -> TrainingPosteriors:
     """Dimension 0 tells two training pairs apart, dimension 1 tells nothing."""
     mean = torch.tensor([[-3.0, 0.0], [3.0, 0.0]])
     log_variance = torch.tensor([[-4.0, 0.0], [-4.0, 0.0]])
-    return StoredPosteriors.compress(Posterior(mean, log_variance), max_bytes=100)
+    return TrainingPosteriors.compress(Posterior(mean, log_variance), max_bytes=100)
 
 
 SOURCES = [
-    TrainingPosteriors(two_posteriors()),
+    two_posteriors(),
     fit_prior(two_posteriors()),
     Prior(2),
 ]
@@ -53,16 +53,11 @@ def test_seeds_of_samples() -> None:
 
 
 def test_training_posteriors_are_a_mixture() -> None:
-    z = TrainingPosteriors(two_posteriors()).draw(sample_seeds(0, 4000))
+    z = two_posteriors().draw(sample_seeds(0, 4000))
     left = z[z[:, 0] < 0]
     assert abs(len(left) / len(z) - 0.5) < 0.04
     assert abs(left[:, 0].mean() + 3) < 0.02 and abs(left[:, 0].std() - 0.135) < 0.01
     assert abs(z[:, 1].mean()) < 0.06 and abs(z[:, 1].std() - 1) < 0.05
-
-
-def test_a_file_without_posteriors() -> None:
-    with pytest.raises(UserError, match="holds no training posteriors"):
-        TrainingPosteriors(StoredPosteriors.none(2))
 
 
 def test_prior_is_the_unit_gaussian() -> None:
@@ -82,8 +77,8 @@ KNOWN = Mixture(
 )
 
 
-def stored(mixture: Mixture, dimensions: list[int], latent: int) -> StoredPrior:
-    return StoredPrior(torch.tensor(dimensions, dtype=torch.int32), *(part.float() for part in mixture), latent)
+def stored(mixture: Mixture, dimensions: list[int], latent: int) -> LearnedPrior:
+    return LearnedPrior(torch.tensor(dimensions, dtype=torch.int32), *(part.float() for part in mixture), latent)
 
 
 def samples(count: int, seed: int = 0) -> torch.Tensor:
@@ -94,11 +89,11 @@ def samples(count: int, seed: int = 0) -> torch.Tensor:
     return KNOWN.mean[chosen] + (KNOWN.factor[chosen] @ noise).squeeze(2)
 
 
-def random_posteriors(count: int = 300, latent: int = 6, active: int = 3) -> StoredPosteriors:
+def random_posteriors(count: int = 300, latent: int = 6, active: int = 3) -> TrainingPosteriors:
     mean, log_variance = torch.zeros(count, latent), torch.zeros(count, latent)
     mean[:, :active] = seeded(count, active) @ seeded(active, active, seed=1) + 5
     log_variance[:, :active] = -3
-    return StoredPosteriors.compress(Posterior(mean, log_variance), max_bytes=10_000)
+    return TrainingPosteriors.compress(Posterior(mean, log_variance), max_bytes=10_000)
 
 
 def log_likelihood(mixture: Mixture, z: torch.Tensor) -> torch.Tensor:
@@ -172,7 +167,7 @@ def test_points_and_copies_do_not_break_it() -> None:
 
 
 def test_samples_have_the_mixture_s_moments() -> None:
-    z = LearnedPrior(stored(KNOWN, [3, 1], 5)).draw(sample_seeds(0, 20_000)).double()
+    z = stored(KNOWN, [3, 1], 5).draw(sample_seeds(0, 20_000)).double()
     moved, still = z[:, [3, 1]], z[:, [0, 2, 4]]
     mean = KNOWN.weight @ KNOWN.mean
     spread = torch.einsum("k,kij->ij", KNOWN.weight, covariance(KNOWN) + KNOWN.mean[:, :, None] * KNOWN.mean[:, None])
@@ -186,15 +181,15 @@ def test_samples_have_the_mixture_s_moments() -> None:
 def test_posteriors_are_fitted_where_they_tell_something() -> None:
     posteriors = random_posteriors()
     prior = fit_prior(posteriors, most=1)
-    assert prior.stored.dimensions.tolist() == [0, 1, 2] and prior.stored.latent == 6
+    assert prior.dimensions.tolist() == [0, 1, 2] and prior.latent == 6
     mean, log_variance = (part[:, :3] for part in posteriors.posterior(torch.arange(300)))
     expected = mean.T.cov() + log_variance.exp().mean(0).diag()
-    torch.testing.assert_close(prior.stored.mean[0], mean.mean(0), rtol=0, atol=0.03)
-    torch.testing.assert_close(prior.stored.factor[0] @ prior.stored.factor[0].T, expected, rtol=0.03, atol=0.05)
+    torch.testing.assert_close(prior.mean[0], mean.mean(0), rtol=0, atol=0.03)
+    torch.testing.assert_close(prior.factor[0] @ prior.factor[0].T, expected, rtol=0.03, atol=0.05)
 
 
 def test_the_same_seed_gives_the_same_prior() -> None:
-    one, two, other = (fit_prior(random_posteriors(), seed).stored for seed in (1, 1, 2))
+    one, two, other = (fit_prior(random_posteriors(), seed) for seed in (1, 1, 2))
     torch.manual_seed(5)
     names = ("weight", "mean", "factor")
     assert len(one.weight) == 20  # 1,200 samples, 20 a component and dimension
@@ -203,14 +198,14 @@ def test_the_same_seed_gives_the_same_prior() -> None:
 
 
 def test_posteriors_that_tell_nothing_leave_the_unit_gaussian() -> None:
-    empty = StoredPosteriors.compress(Posterior(torch.zeros(10, 4), torch.zeros(10, 4)), max_bytes=1000)
+    empty = TrainingPosteriors.compress(Posterior(torch.zeros(10, 4), torch.zeros(10, 4)), max_bytes=1000)
     z = fit_prior(empty).draw(sample_seeds(0, 2000))
     assert z.shape == (2000, 4) and abs(z.mean()) < 0.05 and abs(z.std() - 1) < 0.03
 
 
 def test_large_codes_keep_to_the_space() -> None:
     prior = fit_prior(random_posteriors(count=30, latent=120, active=100))
-    assert sum(part.nbytes for name, part in vars(prior.stored).items() if name != "latent") <= PRIOR_BYTES
+    assert sum(part.nbytes for name, part in vars(prior).items() if name != "latent") <= PRIOR_BYTES
     with pytest.raises(UserError, match="a learned prior of 600 dimensions does not fit into 1 MB"):
         fit_prior(random_posteriors(count=4, latent=600, active=600))
 
@@ -219,7 +214,7 @@ def test_the_shipped_model_s_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Far closer to the training posteriors than N(0, I) is, after a few iterations already."""
     monkeypatch.setattr(latents, "ITERATIONS", 5)
     posteriors = load("shapes").weights.posteriors
-    prior = fit_prior(posteriors).stored
+    prior = fit_prior(posteriors)
     assert len(prior.weight) == latents.COMPONENTS
     assert sum(part.nbytes for name, part in vars(prior).items() if name != "latent") < 100_000
     z = posteriors.posterior(torch.arange(0, 20_000, 20)).sample(seeded(1000, 8))[:, prior.dimensions.long()].double()

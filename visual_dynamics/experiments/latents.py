@@ -34,9 +34,9 @@ from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
-from visual_dynamics.posteriors import ACTIVE_NATS
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import plot, table
+from visual_dynamics.sampling.latents import ACTIVE_NATS
 
 PAPER = {
     "non_zero": {"Shapes": 299, "Sprites": 54, "Exercise": 978},

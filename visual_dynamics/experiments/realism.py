@@ -40,7 +40,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
 from visual_dynamics.reporting.drawing import listed, plot, table
-from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
+from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 
 PAPER = {"Flow": {"32": 29.7, "64": 21.0}, "ours": {"32": 41.2, "64": 35.7}}  # % of people's answers, on 200 images
@@ -91,7 +91,7 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
     asked = options.samples or (SMALL_SAMPLES if small else SAMPLES)
     known = sprites.sprite_pairs(train, size=SIZE)  # 78,500, 1.1 GB
     inputs = draw_inputs(known, test, max(judging.counts), asked, seed)
-    source = TrainingPosteriors(model.weights.posteriors)
+    source = model.source("posteriors")
     methods: dict[str, SampleEach] = {
         "Flow": FlowTransfer(known.to(device)).sample_each,
         "ours": lambda frames, seeds: model.predictor.decode_each(frames, source.draw(seeds)),

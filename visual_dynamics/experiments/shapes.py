@@ -45,7 +45,7 @@ from visual_dynamics.evaluation.shape_futures import (
 from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, plot, table
-from visual_dynamics.sampling.latents import Prior, TrainingPosteriors
+from visual_dynamics.sampling.latents import Prior
 from visual_dynamics.sampling.moves import ModelSampler
 
 PAPER = {
@@ -135,7 +135,7 @@ def methods(
 
 
 def posterior_sampler(model: Model) -> ModelSampler:
-    return ModelSampler(model.predictor, TrainingPosteriors(model.weights.posteriors))
+    return ModelSampler(model.predictor, model.source("posteriors"))
 
 
 def measure_generated(

@@ -62,10 +62,10 @@ from visual_dynamics.experiments.sweeps_runs import (
     read_log,
 )
 from visual_dynamics.objective import squared_error
-from visual_dynamics.posteriors import ACTIVE_NATS
 from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, plot, table
+from visual_dynamics.sampling.latents import ACTIVE_NATS
 
 PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
 PAIRS, SMALL_PAIRS = 1_000, 100  # whose posteriors are measured

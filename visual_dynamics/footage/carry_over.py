@@ -23,12 +23,11 @@ from torch import Tensor
 
 from visual_dynamics.api import Model
 from visual_dynamics.data.pairs import Pairs, spread
-from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shards import Take, open_pairs, split_takes
+from visual_dynamics.data.shards import Take, holds_footage, open_pairs, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import Regions, take_regions
 from visual_dynamics.model.motion_encoder import Posterior
-from visual_dynamics.posteriors import StoredPosteriors
+from visual_dynamics.sampling.latents import TrainingPosteriors
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights
 
@@ -61,7 +60,7 @@ def with_codes_that_carry_over(model: Model, folder: Path, seed: int = 0, progre
     scores = score_codes(model.predictor, posterior, chosen, pairs, takes, seed, progress or (lambda done, of: None))
     best = scores.argsort(descending=True, stable=True)[: max(1, round(KEPT * len(scores)))]
     best = best[spread(len(best), len(best), seed)]  # in random order: if ROOM is too small, the first stay
-    kept = StoredPosteriors.compress(Posterior(*(values[best] for values in posterior)), ROOM)
+    kept = TrainingPosteriors.compress(Posterior(*(values[best] for values in posterior)), ROOM)
     history = {"footage": folder.resolve().name, "kept": len(kept), "of": len(scores), "seed": seed}
     training = model.weights.training | {"carried_over": history}
     return replace(model.weights, posteriors=kept, prior=None, training=training)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from visual_dynamics.errors import UserError
 from visual_dynamics.model.layers import ConvBlock, conv, conv_blocks, latent_scale
 from visual_dynamics.model.presets import NetworkConfig
 
@@ -54,6 +55,13 @@ class MotionEncoder(nn.Module):
         # float32 from here on: exponents and sums over thousands of dimensions
         mean, log_variance = self.to_latent(x.flatten(1)).float().chunk(2, dim=1)  # (B, latent) each
         return Posterior(mean * latent_scale(mean) if self.scaled else mean, bounded(log_variance))
+
+
+class NoMotionEncoder(nn.Module):
+    """In place of the motion encoder where a file has none."""
+
+    def forward(self, *inputs: Tensor) -> Posterior:
+        raise UserError("this model comes without its motion encoder: it samples, but cannot read the motion of a pair")
 
 
 def bounded(log_variance: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Where z comes from. A latent source turns seeds into motion codes, one seed a sample.
 
-Sample k of seed s has a generator of its own: it does not depend on which other samples are drawn.
+Sample k of seed s has a generator of its own: it does not depend on which other samples are drawn. Weights files store
+two of the sources, in tensors: training posteriors and learned prior. Letters in shape comments: N training pairs, A
+stored dimensions of z, K components, n samples.
 
 The mixture is fitted by hand: scikit-learn would add 45 MB for these 100 lines.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +19,10 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.posteriors import PRIOR_BYTES, StoredPosteriors, StoredPrior
+from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.objective import kl_per_dimension
+
+ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior carries this much on average
 
 # Chosen by the likelihood of held-out posteriors: it is highest near 96 components for the Shapes models (18,000
 # samples, 7 and 8 dimensions; 192 are worse), and from 48 to 96 for the sprites (15,000 samples, 15 dimensions).
@@ -27,6 +33,7 @@ ITERATIONS = 100  # at most
 SAMPLES, DRAWS = 20_000, 4  # the fit sees about 20,000 z, at most 4 of one posterior
 LEAST_GAIN = 1e-3  # nats a sample; the fit stops where an iteration gains less
 FLOOR = 1e-4  # variance of one further sample of each component, which keeps it from collapsing; the data has 1
+PRIOR_BYTES = 1_000_000  # of a learned prior, at most
 BLOCK = 200_000  # numbers in memory at a time
 
 
@@ -46,20 +53,6 @@ def sample_seeds(seed: int, count: int, first: int = 0) -> list[int]:
     ]
 
 
-class TrainingPosteriors:
-    """The paper's choice: z ~ q(z | v, I) of a training pair that is picked at random, whatever the input image is."""
-
-    def __init__(self, stored: StoredPosteriors) -> None:
-        if len(stored) == 0:
-            raise UserError("this model's file holds no training posteriors")
-        self.stored = stored
-
-    def draw(self, seeds: Sequence[int]) -> Tensor:
-        generators = [np.random.default_rng(seed) for seed in seeds]
-        rows = [int(generator.integers(len(self.stored))) for generator in generators]
-        return self.stored.posterior(torch.tensor(rows)).sample(noise_of(generators, self.stored.latent))
-
-
 class Prior:
     """z ~ N(0, I), the prior that training pulls towards."""
 
@@ -70,24 +63,111 @@ class Prior:
         return noise_of([np.random.default_rng(seed) for seed in seeds], self.latent)
 
 
-class LearnedPrior:
-    """A mixture fitted to the training posteriors: z ~ sum of weight_k N(mean_k, covariance_k), N(0, 1) elsewhere.
+@dataclass(frozen=True)
+class TrainingPosteriors:
+    """The paper's choice: z ~ q(z | v, I) of a training pair that is picked at random, whatever the input image is.
 
-    Beyond the paper. The mixture takes about 20 kB where the posteriors of `shapes` take 280, and sampling needs no
-    stored examples. "Elsewhere" are the dimensions that carry no motion.
+    Stored with one byte a number, for the dimensions that carry motion; elsewhere the posterior is the prior N(0, 1).
+    Byte b of dimension k stands for low[k] + step[k] * b.
     """
 
-    def __init__(self, stored: StoredPrior) -> None:
-        self.stored = stored
-        self.bounds = stored.weight.double().cumsum(0)[:-1].numpy()  # between the components, in [0, 1]
+    dimensions: Tensor  # int32 (A,), the stored dimensions of z
+    mean: Tensor  # uint8 (N, A)
+    log_variance: Tensor  # uint8 (N, A)
+    scales: Tensor  # float32 (4, A): low and step of the mean, low and step of the log-variance
+    latent: int
+
+    def __len__(self) -> int:
+        return len(self.mean)
 
     def draw(self, seeds: Sequence[int]) -> Tensor:
         generators = [np.random.default_rng(seed) for seed in seeds]
-        chosen = torch.from_numpy(np.searchsorted(self.bounds, [generator.random() for generator in generators]))
-        z, places = noise_of(generators, self.stored.latent), self.stored.dimensions.long()
+        rows = [int(generator.integers(len(self))) for generator in generators]
+        return self.posterior(torch.tensor(rows)).sample(noise_of(generators, self.latent))
+
+    def posterior(self, rows: Tensor) -> Posterior:
+        """Posteriors of chosen training pairs over all of z: mean and log-variance, float32 (n, latent)."""
+        mean, log_variance = torch.zeros(2, len(rows), self.latent)
+        places = self.dimensions.long()
+        mean[:, places] = self.scales[0] + self.scales[1] * self.mean[rows]
+        log_variance[:, places] = self.scales[2] + self.scales[3] * self.log_variance[rows]
+        return Posterior(mean, log_variance)
+
+    def check(self) -> None:
+        """Raise ValueError where the tensors do not fit each other."""
+        count, active = self.mean.shape
+        whole = (
+            count > 0
+            and self.log_variance.shape == (count, active)
+            and self.scales.shape == (4, active)
+            and self.mean.dtype == self.log_variance.dtype == torch.uint8
+            and bool(torch.isfinite(self.scales).all())
+            and _are_dimensions(self.dimensions, active, self.latent)
+        )
+        if not whole:
+            raise ValueError("its training posteriors are malformed")
+
+    @staticmethod
+    def none(latent: int) -> TrainingPosteriors:
+        """What a file without posteriors holds."""
+        nothing = torch.zeros(0, 0, dtype=torch.uint8)
+        return TrainingPosteriors(torch.zeros(0, dtype=torch.int32), nothing, nothing, torch.zeros(4, 0), latent)
+
+    @staticmethod
+    def compress(posterior: Posterior, max_bytes: int) -> TrainingPosteriors:
+        """Keep the informative dimensions of as many posteriors as fit; rows are taken in order."""
+        informative = kl_per_dimension(posterior).mean(0) > ACTIVE_NATS
+        places = informative.nonzero().flatten()
+        room = (max_bytes - 20 * len(places)) // max(1, 2 * len(places))  # after scales and dimensions, two bytes each
+        rows = min(len(posterior.mean), max(1, room))
+        mean, mean_scale = _to_bytes(posterior.mean[:rows, places].float())
+        log_variance, log_variance_scale = _to_bytes(posterior.log_variance[:rows, places].float())
+        return TrainingPosteriors(
+            dimensions=places.to(torch.int32).cpu(),
+            mean=mean,
+            log_variance=log_variance,
+            scales=torch.cat([mean_scale, log_variance_scale]),
+            latent=posterior.mean.shape[1],
+        )
+
+
+@dataclass(frozen=True)
+class LearnedPrior:
+    """A mixture fitted to the training posteriors: z ~ sum of weight_k N(mean_k, covariance_k).
+
+    Beyond the paper. It takes about 20 kB where the posteriors of `shapes` take 280, and sampling needs no stored
+    examples. Dimensions that carry no motion are N(0, 1).
+    """
+
+    dimensions: Tensor  # int32 (A,), the dimensions of z
+    weight: Tensor  # float32 (K,), sums to 1
+    mean: Tensor  # float32 (K, A)
+    factor: Tensor  # float32 (K, A, A), lower triangular: covariance = factor factor^T
+    latent: int
+
+    def draw(self, seeds: Sequence[int]) -> Tensor:
+        generators = [np.random.default_rng(seed) for seed in seeds]
+        bounds = self.weight.double().cumsum(0)[:-1].numpy()  # between the components, in [0, 1]
+        chosen = torch.from_numpy(np.searchsorted(bounds, [generator.random() for generator in generators]))
+        z, places = noise_of(generators, self.latent), self.dimensions.long()
         # Not by a product of matrices, whose rounding may differ with the number of samples.
-        z[:, places] = self.stored.mean[chosen] + (self.stored.factor[chosen] * z[:, None, places]).sum(2)
+        z[:, places] = self.mean[chosen] + (self.factor[chosen] * z[:, None, places]).sum(2)
         return z
+
+    def check(self) -> None:
+        """Raise ValueError where the tensors do not fit each other."""
+        count, active = self.mean.shape
+        parts = (self.weight, self.mean, self.factor)
+        whole = (
+            self.weight.shape == (count,)
+            and self.factor.shape == (count, active, active)
+            and all(part.dtype == torch.float32 and bool(torch.isfinite(part).all()) for part in parts)
+            and bool((self.weight >= 0).all())
+            and abs(float(self.weight.sum()) - 1) < 1e-3
+            and _are_dimensions(self.dimensions, active, self.latent)
+        )
+        if not whole:
+            raise ValueError("its learned prior is malformed")
 
 
 def noise_of(generators: Sequence[np.random.Generator], latent: int) -> Tensor:
@@ -98,10 +178,21 @@ def noise_of(generators: Sequence[np.random.Generator], latent: int) -> Tensor:
     return torch.from_numpy(noise)
 
 
+def _to_bytes(values: Tensor) -> tuple[Tensor, Tensor]:
+    """float (N, A) -> bytes (N, A) and float32 (2, A): lowest value and step of each column."""
+    low = values.amin(0)
+    step = ((values.amax(0) - low) / 255).clamp_min(1e-8)
+    return ((values - low) / step).round().to(torch.uint8).cpu(), torch.stack([low, step]).float().cpu()
+
+
+def _are_dimensions(places: Tensor, active: int, latent: int) -> bool:
+    return places.shape == (active,) and bool(((places >= 0) & (places < latent)).all())
+
+
 # --- fitting the mixture ---
 
 
-def fit_prior(posteriors: StoredPosteriors, seed: int = 0, most: int = COMPONENTS) -> LearnedPrior:
+def fit_prior(posteriors: TrainingPosteriors, seed: int = 0, most: int = COMPONENTS) -> LearnedPrior:
     """The learned prior of a model, from samples of its stored posteriors. The same seed gives the same prior."""
     generator = torch.Generator().manual_seed(seed)
     places = posteriors.dimensions.long()
@@ -116,14 +207,13 @@ def fit_prior(posteriors: StoredPosteriors, seed: int = 0, most: int = COMPONENT
     spread = (z - centre).square().mean(0).sqrt().clamp_min(1e-6)
     components = max(1, min(most, room, len(z) // (SAMPLES_EACH * max(1, dimensions))))
     found, _ = fit_mixture((z - centre) / spread, components, generator)
-    stored = StoredPrior(
+    return LearnedPrior(
         dimensions=posteriors.dimensions,
         weight=found.weight.float(),
         mean=(centre + spread * found.mean).float(),
         factor=(spread[:, None] * found.factor).float(),
         latent=posteriors.latent,
     )
-    return LearnedPrior(stored)
 
 
 class Mixture(NamedTuple):

@@ -15,8 +15,7 @@ from torch import Tensor
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
-from visual_dynamics.posteriors import ACTIVE_NATS, StoredPosteriors
-from visual_dynamics.sampling.latents import LatentSource, sample_seeds
+from visual_dynamics.sampling.latents import ACTIVE_NATS, LatentSource, TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 
 PART = 256  # motion codes that are drawn at a time
@@ -109,7 +108,7 @@ class Usage(NamedTuple):
         return (self.nats <= ACTIVE_NATS).nonzero().flatten().tolist()
 
 
-def stored_usage(stored: StoredPosteriors) -> Usage:
+def stored_usage(stored: TrainingPosteriors) -> Usage:
     """By the training posteriors of a model. A learned prior does not say how much one dimension carries."""
     if not len(stored):
         raise UserError(

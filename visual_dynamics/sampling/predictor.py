@@ -14,10 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from visual_dynamics.model.motion_encoder import Posterior
+from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import Features, VisualDynamics
 from visual_dynamics.sampling.spectral import Memory, SpectralDecoder
-from visual_dynamics.weights import NoMotionEncoder
 
 BLOCK = 4  # samples that the CPU decodes together: from 4 on a sample takes the same time
 BATCH, GPU_BATCH = 8, 128  # samples in memory at a time
