@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.sampling.regions import connected
+from visual_dynamics.sampling.palette import connected
 
 REACH = 7  # pixels: displacements are searched in [-REACH, REACH]^2
 FLAT = 0.04  # largest difference of any channel, in [0, 1], between pixels of one colour; soft edges differ by more

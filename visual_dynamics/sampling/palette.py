@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
-from visual_dynamics.sampling.regions import connected
 
 # Pixels of a 60x60 frame with wrong alpha, in 19 animations of Reed's test characters: 20. By brightness alone it is 46
 # at best, with patches of 3x3 29, with equal weights 37, without NOVELTY 27.
@@ -114,6 +113,22 @@ def _island_sizes(mask: Mask) -> npt.NDArray[np.intp]:
         second.append(number[other][both])
     regions = connected(mask.size, np.concatenate(first), np.concatenate(second)).reshape(mask.shape)
     return np.where(mask, np.bincount(regions.ravel())[regions], 0)
+
+
+def connected(count: int, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The component of each of `count` things, by the least index in it: (count,).
+
+    Link k joins `first[k]` and `second[k]`. In every round the roots of linked components are joined, the larger index
+    to the smaller one; then every thing is taken to its root.
+    """
+    root = np.arange(count)
+    while True:
+        one, other = root[first], root[second]
+        if np.array_equal(one, other):
+            return root
+        np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(root[root], root):
+            root = root[root]
 
 
 class _Patches(NamedTuple):
