@@ -14,8 +14,7 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.footage.scenes import film
-from visual_dynamics.data.shard_files import shard_bytes, split_shards
-from visual_dynamics.data.shards import open_pairs, split_takes
+from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import by_scene, take_regions
 from visual_dynamics.experiments import EXPERIMENTS, video

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.footage.clips import encode, texture
-from visual_dynamics.data.shard_files import read_manifest
+from visual_dynamics.data.shards import read_manifest
 from visual_dynamics.images import Pixels
 
 

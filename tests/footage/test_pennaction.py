@@ -13,8 +13,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from tests.footage.scenes import contents, moving_square
-from visual_dynamics.data.shard_files import read_manifest
-from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.data.shards import open_pairs, read_manifest
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.crops import labels_window

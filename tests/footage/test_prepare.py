@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 
 from tests.footage.clips import SHARED, encode, encode_sound
 from tests.footage.scenes import contents, entries, film, moving_square, two_shots
-from visual_dynamics.data.shard_files import open_shard, split_shards
+from visual_dynamics.data.shards import open_shard, split_shards
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from tests.footage.clips import encode
 from tests.footage.scenes import entries, film, moving_square
-from visual_dynamics.data.shard_files import open_shard
+from visual_dynamics.data.shards import open_shard
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos

@@ -15,8 +15,7 @@ from safetensors.torch import load_file
 from tests.footage.scenes import film
 from visual_dynamics.data import sources
 from visual_dynamics.data.pairs import Pairs
-from visual_dynamics.data.shard_files import shard_bytes, split_shards
-from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clip import Settings
 from visual_dynamics.footage.prepare import prepare_videos

@@ -16,8 +16,7 @@ from visual_dynamics.data import folders, reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
-from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shards import free_memory, open_pairs
+from visual_dynamics.data.shards import holds_footage, open_pairs
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, COMPOSED_TABLE, Sheet, read_sheets_at
 from visual_dynamics.errors import UserError
 
@@ -144,6 +143,19 @@ def _footage(spec: DataSpec, split: DataSplit, count: int | None, stream: bool) 
         pairs = pairs.subset(torch.arange(min(count, len(pairs))))
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return pairs if stream or pairs.nbytes > free_memory() // (2 * processes) else pairs.in_memory()
+
+
+def free_memory() -> int:
+    """Bytes that a process may fill now: what the system says is available, or half of all where it says nothing."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (OSError, ValueError, AttributeError):
+        return 4 * 2**30
 
 
 def _characters(spec: DataSpec, split: DataSplit) -> Pairs:

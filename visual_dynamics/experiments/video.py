@@ -46,8 +46,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import FlowTransfer
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
-from visual_dynamics.data.shard_files import holds_footage
-from visual_dynamics.data.shards import Take, open_pairs, split_takes
+from visual_dynamics.data.shards import Take, holds_footage, open_pairs, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge, video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums, take_regions

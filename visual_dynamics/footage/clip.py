@@ -18,7 +18,7 @@ import av
 import cv2
 import numpy as np
 
-from visual_dynamics.data.shard_files import FORMAT, MANIFEST, shard_bytes
+from visual_dynamics.data.shards import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.footage.crops import read_crop

@@ -1,7 +1,7 @@
 """A folder of clips becomes a folder of pairs that `train` reads.
 
 settings.json    how it was made
-shards/          frames and pairs (data/shard_files.py)
+shards/          frames and pairs (data/shards.py)
 records/         what was done with each clip; a clip with a record is complete
 contact.png      some pairs of every scene
 summary.json     what was kept and dropped, and why
@@ -31,7 +31,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from PIL import Image, ImageDraw
 
-from visual_dynamics.data.shard_files import MANIFEST, SETTINGS, holds_footage, open_shard
+from visual_dynamics.data.shards import MANIFEST, SETTINGS, holds_footage, open_shard
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
 from visual_dynamics.footage.clip import Record, Settings, prepare_clip, to_json
