@@ -12,8 +12,7 @@ from PIL import Image
 
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
-from visual_dynamics.evaluation.layer_maps import BEST, COLOUR, KINDS, LEVELS, Images, segments, summary
-from visual_dynamics.evaluation.layer_overlap import Choice
+from visual_dynamics.evaluation.layers import BEST, COLOUR, KINDS, LEVELS, Choice, Images, segments, summary
 from visual_dynamics.experiments import layers
 from visual_dynamics.experiments.layers import LayersOptions
 from visual_dynamics.reporting.base import Measured

@@ -17,7 +17,6 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation.shape_futures import Enlarged
 from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps, sweeps_runs
 from visual_dynamics.experiments.sweeps import SweepsOptions, compare
 from visual_dynamics.experiments.sweeps_runs import describe, plan_runs, training_command
@@ -183,17 +182,6 @@ def test_a_long_log_makes_a_short_curve() -> None:
     assert len(set(found["step"])) == 80 and set(found["kl"]) == {12.35}
     assert made["training_error"] == pytest.approx(np.mean([1000 / n for n in range(181, 201)]), rel=1e-3)
     assert made["seconds"] == 400 and made["pairs_per_second"] == pytest.approx(199 * 4 / 400)
-
-
-def test_a_small_network_is_measured_at_the_usual_size() -> None:
-    class Copies:
-        def sample(self, frame: torch.Tensor, seeds: list[int]) -> torch.Tensor:
-            assert frame.shape == (3, 16, 16)
-            return frame.expand(len(seeds), -1, -1, -1)
-
-    frame = torch.full((3, 64, 64), 0.25)
-    made = Enlarged(Copies(), 16).sample(frame, [1, 2])
-    assert made.shape == (2, 3, 64, 64) and torch.allclose(made, frame)
 
 
 def test_motion_that_cannot_be_measured_is_none() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,13 +31,14 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs, spread
-from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import plot, table
 from visual_dynamics.sampling.latents import ACTIVE_NATS
 
+NON_ZERO = 0.1  # an element of z_mean with a larger root mean square is not zero; the prior's deviation is 1
+SHARE = 0.95  # of the variance of z_mean that the dominating components hold
 PAPER = {
     "non_zero": {"Shapes": 299, "Sprites": 54, "Exercise": 978},
     "components": {"Shapes": 5, "Sprites": 5, "Exercise": 47},
@@ -45,7 +46,7 @@ PAPER = {
     "latent": 3200,
 }
 PAIRS, SMALL_PAIRS = 1000, 100
-THRESHOLDS = (0.01, 0.03, statistics.NON_ZERO, 0.3)
+THRESHOLDS = (0.01, 0.03, NON_ZERO, 0.3)
 CHUNK = 128  # pairs between two reports of progress
 
 ROWS = {"z_mean": "z mean", "z_logvar": "z log-variance"}  # of the figure, as in the paper's
@@ -73,9 +74,9 @@ def compute(options: LatentsOptions, device: torch.device, progress: Progress) -
         name = options.sprites_model
         sets["Sprites"] = measure(model, name, pairs, partial(progress, "Sprites"))
     protocol = {
-        "non_zero": f"root mean square of z_mean over the pairs above {statistics.NON_ZERO:g}",
-        "threshold": statistics.NON_ZERO,
-        "share": statistics.SHARE,
+        "non_zero": f"root mean square of z_mean over the pairs above {NON_ZERO:g}",
+        "threshold": NON_ZERO,
+        "share": SHARE,
         "active_nats": ACTIVE_NATS,
     }
     return Measured({"sets": sets, "paper": PAPER, "protocol": protocol})
@@ -97,16 +98,16 @@ def measure(model: Model, name: str, pairs: Pairs, progress: Callable[[float], o
         "weights": model.weights.digest,
         "pairs": len(pairs),
         "latent": mean.shape[1],
-        "non_zero": statistics.non_zero(mean),
-        "non_zero_by_threshold": {f"{threshold:g}": statistics.non_zero(mean, threshold) for threshold in THRESHOLDS},
-        "components": statistics.dominating_components(mean),
-        "component_shares": rounded(statistics.component_shares(mean)),
+        "non_zero": non_zero(mean),
+        "non_zero_by_threshold": {f"{threshold:g}": non_zero(mean, threshold) for threshold in THRESHOLDS},
+        "components": dominating_components(mean),
+        "component_shares": rounded(component_shares(mean)),
         "active": int((nats > ACTIVE_NATS).sum()),
         "inactive": (nats <= ACTIVE_NATS).nonzero().flatten().tolist(),
         "nats": rounded(nats),
         "nats_in_all": float(nats.sum()),
-        "z_mean": {part: rounded(values) for part, values in statistics.intervals(mean)._asdict().items()},
-        "z_logvar": {part: rounded(values) for part, values in statistics.intervals(log_variance)._asdict().items()},
+        "z_mean": {part: rounded(values) for part, values in intervals(mean)._asdict().items()},
+        "z_logvar": {part: rounded(values) for part, values in intervals(log_variance)._asdict().items()},
     }
 
 
@@ -122,6 +123,55 @@ def encode(model: Model, pairs: Pairs, progress: Callable[[float], object]) -> P
 
 def rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
+
+
+# --- statistics of z; letters in shape comments: N pairs of frames, D dimensions of z ---
+
+
+class Interval(NamedTuple):
+    """[centre - deviation, centre + deviation] of each dimension: a vertical line of the paper's figure."""
+
+    centre: Tensor  # (D,)
+    deviation: Tensor  # (D,)
+
+
+def intervals(values: Tensor) -> Interval:
+    """Mean and standard deviation over the pairs, of z_mean or z_logvar (N, D)."""
+    _check(values)
+    return Interval(values.mean(0), values.std(0, unbiased=False))
+
+
+def non_zero(mean: Tensor, threshold: float = NON_ZERO) -> int:
+    """How many elements of z_mean (N, D) are not zero: their root mean square over the pairs exceeds the threshold.
+
+    A root mean square, not a largest value, which would grow with the number of pairs.
+    """
+    _check(mean)
+    return int((mean.square().mean(0).sqrt() > threshold).sum())
+
+
+def component_shares(mean: Tensor) -> Tensor:
+    """The share of the variance of z_mean (N, D) that each principal component holds, falling, float64 (min(N, D),)."""
+    _check(mean)
+    centred = mean.double() - mean.double().mean(0)
+    variances = torch.linalg.svdvals(centred).square()
+    return variances / variances.sum().clamp_min(torch.finfo(variances.dtype).tiny)
+
+
+def dominating_components(mean: Tensor, share: float = SHARE) -> int:
+    """The fewest principal components that hold this share of the variance of z_mean (N, D); 0 without variance."""
+    shares = component_shares(mean)
+    return int((shares.cumsum(0) < share).sum()) + 1 if shares.any() else 0
+
+
+def _check(values: Tensor) -> None:
+    if values.ndim != 2 or not values.numel():
+        raise ValueError(f"expected (N, D), not {tuple(values.shape)}")
+    if not values.isfinite().all():
+        raise ValueError("the posteriors are not finite")
+
+
+# --- tables and the figure ---
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:

@@ -42,8 +42,7 @@ from torch import Tensor
 
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
-from visual_dynamics.evaluation import layer_overlap as overlap
-from visual_dynamics.evaluation.layer_maps import (
+from visual_dynamics.evaluation.layers import (
     BEST,
     COLOUR,
     KINDS,
@@ -51,9 +50,12 @@ from visual_dynamics.evaluation.layer_maps import (
     ONE,
     READ_OUT,
     SEEN,
+    SIGNS,
     Bank,
+    Choice,
     Images,
     measure,
+    region,
 )
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import encode_png
@@ -151,13 +153,12 @@ def figures(bank: Bank, images: Images, rows: dict[str, Any]) -> dict[str, bytes
         pictures: list[list[Pixels]] = [[] for _ in inputs]
         for name in (ONE, READ_OUT):
             cell = rows[name]["visible"][thing]
-            choice = overlap.Choice(cell["map"], overlap.SIGNS.index(cell["sign"]), cell["threshold"], 0.0)
-            for place, (region, mask) in enumerate(
-                zip(overlap.region(maps, choice), images.targets[:, target], strict=True)
-            ):
+            choice = Choice(cell["map"], SIGNS.index(cell["sign"]), cell["threshold"], 0.0)
+            regions = zip(region(maps, choice), images.targets[:, target], strict=True)
+            for place, (chosen, mask) in enumerate(regions):
                 if name == ONE:
                     pictures[place].append(map_picture(grey[place, choice.map], 192))
-                pictures[place].append(enlarged(both_regions(region, mask)))
+                pictures[place].append(enlarged(both_regions(chosen, mask)))
         groups.append(Group(thing, ["best map", "its region", "all maps"], pictures))
     return made | {"layers_regions.png": sheet(groups)}
 

@@ -40,8 +40,17 @@ from torch import Tensor
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
 from visual_dynamics.relations.dependence import PERMUTATIONS, Dependence, dependences
-from visual_dynamics.relations.drawing import SIDE, draw_graph, draw_segments
-from visual_dynamics.relations.graph import LEVEL, SAMPLES, STRENGTH, Relations, find_relations, relations_of
+from visual_dynamics.relations.graph import (
+    LEVEL,
+    SAMPLES,
+    SIDE,
+    STRENGTH,
+    Relations,
+    draw_graph,
+    draw_segments,
+    find_relations,
+    relations_of,
+)
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Measured, Progress
 from visual_dynamics.reporting.drawing import Group, enlarged, number, sheet, table, to_pixels
 

@@ -34,15 +34,15 @@ from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.evaluation.shape_futures import (
+from visual_dynamics.evaluation.shapes import (
     GROUP,
     SIZE,
     ShapeImages,
     generated_images,
     sampled_motions,
+    segment_shapes,
     true_motions,
 )
-from visual_dynamics.evaluation.shape_segments import segment_shapes
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, plot, table
 from visual_dynamics.sampling.latents import Prior

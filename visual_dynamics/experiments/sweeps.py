@@ -47,9 +47,8 @@ from visual_dynamics.baselines import FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation import latent_statistics as statistics
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.evaluation.shape_futures import SIZE, Enlarged, generated_images, sampled_motions, true_motions
+from visual_dynamics.evaluation.shapes import SIZE, Enlarged, generated_images, sampled_motions, true_motions
 from visual_dynamics.experiments import latents
 from visual_dynamics.experiments import shapes as shapes_experiment
 from visual_dynamics.experiments.sweeps_runs import (
@@ -123,8 +122,8 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
         for name, config in planned.items()
     }
     protocol = {
-        "non_zero": f"root mean square of z_mean over the pairs above {statistics.NON_ZERO:g}",
-        "share": statistics.SHARE,
+        "non_zero": f"root mean square of z_mean over the pairs above {latents.NON_ZERO:g}",
+        "share": latents.SHARE,
         "active_nats": ACTIVE_NATS,
         "pairs": len(pairs),
         "held_out": len(held_out),

@@ -1,28 +1,30 @@
 """Which of a network's maps covers an object best: chosen on some images, measured on others.
 
-The maps are the segments that the cross convolution moves. Beside single maps stand read-outs (weighted sums of maps)
-and floors: colour channels, the mean mask, the masks of all objects together.
+One threshold turns a map into a region: the pixels at or above it, or those below it, for a map that falls where the
+object is. Region and mask are compared by their intersection over union (IoU). The maps are the segments that the cross
+convolution moves. Beside single maps stand read-outs (weighted sums of maps) and floors: colour channels, the mean
+mask, the masks of all objects together.
 
-Letters: N images, B of them at a time, M segments, S x S the frame, T thresholds. Targets are the visible masks of all
-objects, then their whole masks.
+Letters: N images, B of them at a time, M maps, K masks, T thresholds, H x W or S x S the frame. The masks are the
+visible ones of all objects, then their whole ones.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.data.shapes import OBJECTS
-from visual_dynamics.evaluation import layer_overlap as overlap
 from visual_dynamics.model.network import VisualDynamics
 
 KINDS = ("visible", "whole")
+SIGNS = ("high", "low")  # where the region is: at or above the threshold, or below it
 ONE, BEST, COLOUR = "best map", "best map of the image", "colour channel of the image"
 READ_OUT = "read-out of all scales"
 LEVELS = 100  # thresholds tried for each map
@@ -30,6 +32,122 @@ SEEN = 12 / 64**2  # share of the frame: an object of which less is seen does no
 BATCH = 4  # images at once
 
 Progress = Callable[[str, float], object]  # name of a step, and the share of it that is done
+
+
+# --- one map and one mask ---
+
+
+class Choice(NamedTuple):
+    """The map, sign and threshold for an object, and their mean IoU on the images where they were chosen."""
+
+    map: int
+    sign: int  # index into SIGNS
+    threshold: float
+    overlap: float
+
+
+class Overlap(NamedTuple):
+    """A region against a mask, each (B,), in pixels."""
+
+    both: Tensor
+    region: Tensor
+    mask: Tensor
+
+    @property
+    def iou(self) -> Tensor:
+        """0 where both are empty: nothing was found."""
+        return self.both / (self.region + self.mask - self.both).clamp(min=1)
+
+
+def levels_between(lowest: Tensor, highest: Tensor, count: int) -> Tensor:
+    """`count` thresholds a map, (M, T), at equal steps strictly between its lowest and highest value, each (M,)."""
+    steps = torch.arange(1, count + 1, device=lowest.device) / (count + 1)
+    return lowest[:, None] + (highest - lowest)[:, None] * steps
+
+
+def overlaps(maps: Tensor, masks: Tensor, levels: Tensor) -> Tensor:
+    """IoU of every map, sign and threshold with every mask: (B, K, M, 2, T).
+
+    `maps` float (B, M, H, W), `masks` bool (B, K, H, W), `levels` (M, T), rising. Each pixel is assigned once to one of
+    the T + 1 steps between thresholds; sums from the top are then the areas of all regions.
+    """
+    (images, count, *_), steps = maps.shape, levels.shape[1] + 1
+    values = maps.flatten(2).transpose(0, 1).flatten(1).contiguous()  # (M, B H W)
+    step = torch.searchsorted(levels.contiguous(), values, right=True)  # how many thresholds a pixel reaches
+    step = step.unflatten(1, (images, -1)).transpose(0, 1)  # (B, M, H W)
+    inside = masks.flatten(2).to(maps)  # (B, K, H W)
+
+    def areas(weight: Tensor) -> Tensor:
+        """(B, M, T): pixels at or above each threshold, counted by their weight (B, H W)."""
+        counted = torch.zeros(images, count, steps, dtype=maps.dtype, device=maps.device)
+        counted.scatter_add_(2, step, weight[:, None].expand(-1, count, -1))
+        return counted.flip(2).cumsum(2).flip(2)[..., 1:]
+
+    pixels, sizes = inside.shape[2], inside.sum(2)[:, :, None, None]  # (B, K, 1, 1)
+    region = areas(torch.ones_like(inside[:, 0]))[:, None]  # (B, 1, M, T)
+    both = torch.stack([areas(weight) for weight in inside.unbind(1)], 1)  # (B, K, M, T)
+    high, low = Overlap(both, region, sizes).iou, Overlap(sizes - both, pixels - region, sizes).iou
+    return torch.stack([high, low], 3)
+
+
+def choose(mean: Tensor, levels: Tensor, among: Sequence[int]) -> Choice:
+    """The best of some maps for one mask, from its mean overlaps (M, 2, T)."""
+    part = mean[list(among)]
+    best = int(part.argmax())
+    place, rest = divmod(best, part[0].numel())
+    sign, step = divmod(rest, part.shape[2])
+    return Choice(among[place], sign, float(levels[among[place], step]), float(part.flatten()[best]))
+
+
+def region(maps: Tensor, choice: Choice) -> Tensor:
+    """bool (B, H, W): the region of the chosen one of maps (B, M, H, W)."""
+    high = maps[:, choice.map] >= choice.threshold
+    return high if SIGNS[choice.sign] == "high" else ~high
+
+
+def compare(regions: Tensor, masks: Tensor) -> Overlap:
+    """bool (B, H, W) against bool (B, H, W)."""
+    return Overlap(*(pixels.sum((1, 2)) for pixels in (regions & masks, regions, masks)))
+
+
+class LeastSquares:
+    """The best weighted sums of maps, and a constant, for given masks; images are added a batch at a time."""
+
+    def __init__(self, maps: int, masks: int) -> None:
+        self.squares = torch.zeros(maps + 1, maps + 1, dtype=torch.float64)
+        self.products = torch.zeros(maps + 1, masks, dtype=torch.float64)
+
+    def add(self, maps: Tensor, masks: Tensor) -> None:
+        """`maps` (B, M, H, W), `masks` (B, K, H, W): the share of each pixel that an object fills."""
+        inputs = maps.transpose(0, 1).flatten(1)
+        inputs = torch.cat([inputs, torch.ones_like(inputs[:1])]).double()  # (M + 1, B H W)
+        self.squares += (inputs @ inputs.T).cpu()
+        self.products += (inputs @ masks.transpose(0, 1).flatten(1).double().T).cpu()
+
+    def solve(self, among: Sequence[int]) -> Tensor:
+        """Weights (M + 1, K), the constant last; 0 for all maps but `among`."""
+        used = [*among, len(self.squares) - 1]
+        found = torch.zeros_like(self.products)
+        # Maps that never respond make the matrix singular: the solution of least norm leaves them out.
+        found[used] = torch.linalg.pinv(self.squares[used][:, used], hermitian=True) @ self.products[used]
+        return found.float()
+
+
+def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
+    """Maps (B, M, H, W) by weights (M + 1, K) to (B, K, H, W)."""
+    return torch.einsum("bmhw,mk->bkhw", maps, weights[:-1]) + weights[-1][:, None, None]
+
+
+def preferences(responses: Tensor, areas: Tensor) -> Tensor:
+    """(M, R): a map's mean response in each of R regions, over the sum of these means; 1 / R is no preference.
+
+    `responses` (M, R) summed over the pixels of each region, `areas` (R,). A map that never responds has 0.
+    """
+    means = responses / areas.clamp(min=1)
+    return means / means.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+# --- all maps of a network ---
 
 
 @dataclass(frozen=True)
@@ -75,14 +193,14 @@ class Bank:
         maps = segments(self.network, images.frames)
         places = self.places.to(maps).expand(len(maps), -1, -1, -1)
         anything = images.visible.sum(1, keepdim=True)
-        sums = overlap.weighted_sums(maps, self.read_out.to(maps))
+        sums = weighted_sums(maps, self.read_out.to(maps))
         return torch.cat([maps, sums, images.frames, places, anything], 1)
 
     def levels(self) -> Tensor:
         """(all, T): between the extremes of a segment; all others are shares, with thresholds between 0 and 1."""
         others = self.read_out.shape[1] + 3 + len(self.places) + 1
         lowest, highest = torch.cat([self.lowest, torch.zeros(others)]), torch.cat([self.highest, torch.ones(others)])
-        return overlap.levels_between(lowest, highest, LEVELS)
+        return levels_between(lowest, highest, LEVELS)
 
     def of_image(self) -> dict[str, slice]:
         """The maps of which the best is taken for each image by itself."""
@@ -122,11 +240,11 @@ def measure(
     levels = bank.levels().to(device)
     total, counted = torch.zeros(()), torch.zeros(())
     for images in choosing.batches(device, f"{what}: choosing", progress):
-        found = overlap.overlaps(bank.respond(images), images.targets, levels) * images.seen[:, :, None, None, None]
+        found = overlaps(bank.respond(images), images.targets, levels) * images.seen[:, :, None, None, None]
         total, counted = total + found.sum(0).cpu(), counted + images.seen.sum(0).cpu()
     mean = total / counted.clamp(min=1)[:, None, None, None]  # (6, all, 2, T)
     choices = {
-        (name, target): overlap.choose(mean[target], levels, among)
+        (name, target): choose(mean[target], levels, among)
         for target in range(len(mean))
         for name, among in bank.rows(target).items()
     }
@@ -135,10 +253,10 @@ def measure(
         maps = bank.respond(images)
         for (name, target), choice in choices.items():
             seen = images.seen[:, target]
-            both = overlap.compare(overlap.region(maps, choice)[seen], images.targets[seen, target])
+            both = compare(region(maps, choice)[seen], images.targets[seen, target])
             compared[name, target].append(torch.stack([*both, both.iou]).cpu())
         for name, among in bank.of_image().items():
-            ious = overlap.overlaps(maps[:, among], images.targets, levels[among]).flatten(2).amax(2)  # (B, 6)
+            ious = overlaps(maps[:, among], images.targets, levels[among]).flatten(2).amax(2)  # (B, 6)
             for target in range(len(mean)):
                 best[name, target].append(ious[images.seen[:, target], target].cpu())
     cells = {place: summary(choices[place], torch.cat(parts, 1)) for place, parts in compared.items()}
@@ -153,7 +271,7 @@ def measure(
 def look(network: VisualDynamics, choosing: Images, device: torch.device, step: str, progress: Progress) -> Bank:
     """A first pass: the extremes of every map, the read-outs, and what each map prefers."""
     config = network.config
-    fit = overlap.LeastSquares(config.kernel_channels, len(KINDS) * len(OBJECTS))
+    fit = LeastSquares(config.kernel_channels, len(KINDS) * len(OBJECTS))
     lowest = torch.full((config.kernel_channels,), torch.inf)
     highest, responses, areas = -lowest, torch.zeros(()), torch.zeros(())
     for images in choosing.batches(device, step, progress):
@@ -166,11 +284,11 @@ def look(network: VisualDynamics, choosing: Images, device: torch.device, step: 
     scales = range(0, config.kernel_channels, config.maps)
     groups = [*(range(first, first + config.maps) for first in scales), range(config.kernel_channels)]
     read_out = torch.cat([fit.solve(group) for group in groups], 1)
-    liked = overlap.preferences(responses, areas)
+    liked = preferences(responses, areas)
     return Bank(network, lowest, highest, read_out, choosing.visible.mean(0), liked)
 
 
-def summary(choice: overlap.Choice, found: Tensor) -> dict[str, Any]:
+def summary(choice: Choice, found: Tensor) -> dict[str, Any]:
     """One cell of the table. `found` (4, images): pixels in both, in the region, in the mask; IoU."""
     both, region, mask, iou = found.double()
 
@@ -179,7 +297,7 @@ def summary(choice: overlap.Choice, found: Tensor) -> dict[str, Any]:
 
     return {
         "map": choice.map,
-        "sign": overlap.SIGNS[choice.sign],
+        "sign": SIGNS[choice.sign],
         "threshold": choice.threshold,
         "iou_choosing": choice.overlap,
         **mean_and_error(iou),

@@ -1,4 +1,4 @@
-"""Circle, square and triangle found in pictures drawn here, and in the authors' own where they are at hand."""
+"""Shapes found in pictures drawn here, and in the authors' own where they are at hand; motions of their futures."""
 
 import csv
 import io
@@ -12,8 +12,17 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from visual_dynamics.evaluation.motion_distribution import measure_displacement, motion_correlations
-from visual_dynamics.evaluation.shape_segments import segment_shapes
+from visual_dynamics.baselines import Copy
+from visual_dynamics.data import shapes
+from visual_dynamics.evaluation.motion_distribution import measure_displacement, motion_correlations, motion_table
+from visual_dynamics.evaluation.shapes import (
+    Enlarged,
+    ShapeImages,
+    generated_images,
+    sampled_motions,
+    segment_shapes,
+    true_motions,
+)
 
 AUTHORS = Path(__file__).parents[2].parent / "shared" / "data" / "shapes"
 COLOURS = np.array([[0.8, 0.1, 0.2], [0.15, 0.9, 0.05], [0.2, 0.25, 0.75]])
@@ -85,6 +94,34 @@ def test_chunk_and_value_range_do_not_matter() -> None:
     masks = segment_shapes(pictures)
     assert torch.equal(masks, segment_shapes(pictures, chunk=1))
     assert torch.equal(masks, segment_shapes(pictures.float() / 255))
+
+
+def test_truth_measured_twice_is_close() -> None:
+    """The floor of the table is small where there are samples enough."""
+    scenes = shapes.draw_scenes(40, 1, "test")
+    images = ShapeImages(shapes.images(scenes).float() / 255, shapes.visible_masks(scenes))
+    one, two = (true_motions(scenes, "integer", images, 12, seed, lambda share: None) for seed in (1, 2))
+    assert motion_table(one, two)["squares"] < 0.6
+    assert motion_correlations(one)["circle_triangle"] > 0.97
+
+
+def test_copies_do_not_move() -> None:
+    shares: list[float] = []
+    _, images = generated_images(5, "smooth", 1, torch.device("cpu"))
+    moved = sampled_motions(Copy(), images, 600, 0, shares.append)  # one image a group
+    assert moved.shape == (3000, 3, 2) and moved.nan_to_num(0).abs().max() == 0
+    assert shares == [0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+def test_a_small_network_is_measured_at_the_usual_size() -> None:
+    class Copies:
+        def sample(self, frame: torch.Tensor, seeds: list[int]) -> torch.Tensor:
+            assert frame.shape == (3, 16, 16)
+            return frame.expand(len(seeds), -1, -1, -1)
+
+    frame = torch.full((3, 64, 64), 0.25)
+    made = Enlarged(Copies(), 16).sample(frame, [1, 2])
+    assert made.shape == (2, 3, 64, 64) and torch.allclose(made, frame)
 
 
 @pytest.fixture(scope="module")
