@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.reed import Characters, Numbers
 from visual_dynamics.errors import UserError
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
-from visual_dynamics.reporting.drawing import Group, enlarged, sheet, table, to_pixels
+from visual_dynamics.reporting.drawing import Group, average, enlarged, number, sheet, table, to_pixels
 from visual_dynamics.sampling.predictor import Predictor
 
 ANIMATIONS = ("spellcast", "thrust", "walk", "slash", "shoot")
@@ -76,8 +75,8 @@ class Questions:
         """Before, after, target and its true next frame of some questions: four times (B, 3, size, size)."""
         found, margin = [], (size - sprites.SIDE) // 2
         for who in (self.source, self.target):
-            for number in (self.first, self.second):
-                drawn = [characters.rgb(int(who[row]), [int(number[row])]) for row in rows.tolist()]
+            for frame in (self.first, self.second):
+                drawn = [characters.rgb(int(who[row]), [int(frame[row])]) for row in rows.tolist()]
                 frames = torch.zeros(len(drawn), 3, size, size)  # the sprite stands in the middle of a black square
                 inside = slice(margin, margin + sprites.SIDE)
                 frames[:, :, inside, inside] = torch.cat(drawn).float() / 255
@@ -128,13 +127,13 @@ def compute(options: AnalogyOptions, device: torch.device, progress: Progress) -
             ]
             if not examples:
                 examples, pictures = show(predictor, characters, asked)
-            for number, questions in enumerate(asked, 1):
+            for done, questions in enumerate(asked, 1):
                 alike = torch.from_numpy(questions.within_one_sex(characters))
                 for row, errors in answer(predictor, characters, questions).items():
                     parts = {ALL: errors, WITHIN: errors[alike], ACROSS: errors[~alike]}
                     for part, chosen in parts.items():
                         tables[name].setdefault(row, {}).setdefault(part, []).append(float(chosen.mean()))
-                progress(name, number / len(asked))
+                progress(name, done / len(asked))
     protocol = {"characters": len(characters), "split": "Reed's 100 test characters", "questions": count}
     return Measured(
         {"tables": tables, "examples": examples, "animations": ANIMATIONS, "paper": PAPER, "protocol": protocol},
@@ -206,15 +205,16 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     return "\n\n".join([*parts, "### The same by sex, weapon and frames", table(head, others), notes])
 
 
-def line(name: str, values: list[float]) -> list[str]:
-    return [name, *(f"{value:.1f}" for value in (*values, fmean(values)))]
+def line(name: str, values: list[float | None]) -> list[str]:
+    return [name, *(number(value, 1) for value in (*values, average(values)))]
 
 
 def headline(result: dict[str, Any]) -> Headline:
     rows = next(iter(result["tables"].values()))
-    paper, ours, own = (fmean(v) for v in (result["paper"]["ours, paper"], rows[OURS][ALL], rows[OWN][ALL]))
-    floor = f"{own:.1f} (a motion on its own character)"
-    return Headline("squared error, average of five animations", f"{paper:.1f}", f"{ours:.1f}", floor)
+    errors = (result["paper"]["ours, paper"], rows[OURS][ALL], rows[OWN][ALL])
+    paper, ours, own = (number(average(each), 1) for each in errors)
+    floor = f"{own} (a motion on its own character)"
+    return Headline("squared error, average of five animations", paper, ours, floor)
 
 
 EXPERIMENT = Experiment(

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.experiments.futures import CREDIT
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
-from visual_dynamics.reporting.drawing import Group, number, plot, sheet, table
+from visual_dynamics.reporting.drawing import Group, average, number, plot, sheet, table
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animation import animate
@@ -213,9 +212,10 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    guided, copy = (fmean(result["rows"][row][ALL]["error"].values()) for row in ("guided", "copy"))
+    errors = (result["rows"][row][ALL]["error"].values() for row in ("guided", "copy"))
+    guided, copy = (number(average(each), 1) for each in errors)
     measure = "squared error of a frame, average of five animations"
-    return Headline(measure, "not in the paper", f"{guided:.1f}", f"{copy:.1f} (standing still)")
+    return Headline(measure, "not in the paper", guided, f"{copy} (standing still)")
 
 
 def animation_table(result: dict[str, Any], what: str) -> str:
@@ -224,9 +224,8 @@ def animation_table(result: dict[str, Any], what: str) -> str:
     for part in sorted(next(iter(result["rows"].values())), key=[WITHIN, ACROSS, ALL].index):
         for row, found in result["rows"].items():
             values = [found[part][what][name] for name in animations]
-            average = None if None in values else fmean(values)
             scale = 100 if what == "right pose" else 1  # per cent
-            rows.append([f"{row}, {part}", *(number(value, 1, scale) for value in (*values, average))])
+            rows.append([f"{row}, {part}", *(number(value, 1, scale) for value in (*values, average(values)))])
     return table([what, *animations, "average"], rows)
 
 
@@ -235,13 +234,14 @@ def notes(result: dict[str, Any]) -> str:
     protocol = result["protocol"]
     counts = {part: sum(pair["part"] == part for pair in result["couples"]) for part in (WITHIN, ACROSS)}
     views = ", ".join(protocol.get("views", ())) or "all"
-    outside = max(found[part]["outside palette"] for found in result["rows"].values() for part in found)
+    shares = [found[part]["outside palette"] for found in result["rows"].values() for part in found]
+    outside = None if None in shares else max(shares)
     return (
         f"Pairs of characters: {counts[WITHIN]} within one sex, {counts[ACROSS]} across "
         f"({protocol['split']}, same weapon); views: {views}. "
         f"{protocol['twins']} of the targets have a twin with the other weapon among the 500 training characters. "
         f"Right pose: the nearest true frame of the clip is at most {protocol['alike']:g} away from the right one. "
-        f"Pixels in a colour that the target's first frame does not have: {100 * outside:.2f} %. {CREDIT}"
+        f"Pixels in a colour that the target's first frame does not have: {number(outside, 2, 100)} %. {CREDIT}"
     )
 
 
@@ -253,7 +253,7 @@ def plot_errors(result: dict[str, Any], path: Path) -> None:
             lines = [("copy", ALL, "0.6", "-")]
             lines += [(row, part, COLOURS[row], LINES[part]) for part in LINES for row in COLOURS if part in rows[row]]
             for row, part, colour, style in lines:
-                errors = rows[row][part]["error by frame"][name]
+                errors = np.array(rows[row][part]["error by frame"][name], float)
                 words = row if row == "copy" else f"{row}, {part}"
                 steps = range(1, len(errors) + 1)
                 axis.plot(steps, errors, style, color=colour, marker="o", markersize=3, linewidth=1.4, label=words)

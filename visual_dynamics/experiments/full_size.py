@@ -164,7 +164,8 @@ def draw(result: dict[str, Any], folder: Path) -> str:
         ]
         parts += [f"### Shapes, {name}", table(["", *METRICS], rows, bold=["ours"])]
     never = "; ".join(
-        f"{name} {found['mean']:.2f} % (least {found['least']:.2f} %)" for name, found in result["never_moving"].items()
+        f"{name} {number(found['mean'], 2)} % (least {number(found['least'], 2)} %)"
+        for name, found in result["never_moving"].items()
     )
     protocol = result["protocol"]
     parts.append(
@@ -176,8 +177,8 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 def headline(result: dict[str, Any]) -> Headline:
     found = result["tables"]["flat"]
-    ours, other = found["ours"][1], found["enlarged"][1]
-    return Headline("squared error at full size", "", f"{ours:.1f}", f"{other:.1f} (the model's frame, enlarged)")
+    ours, other = (number(found[method][1], 1) for method in ("ours", "enlarged"))
+    return Headline("squared error at full size", "", ours, f"{other} (the model's frame, enlarged)")
 
 
 EXPERIMENT = Experiment(

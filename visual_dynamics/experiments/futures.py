@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,10 @@ from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headli
 from visual_dynamics.reporting.drawing import (
     FutureRow,
     Group,
+    average,
     enlarged,
     future_groups,
+    number,
     sheet,
     table,
     to_pixels,
@@ -170,9 +171,9 @@ def sprite_inputs(
     each = len(pairs) // len(who)
     places = [row * each + frame - clip for row, (clip, frame) in enumerate(moments)]  # a clip has one pair less
     names = []
-    for number, (clip, frame) in zip(test.numbers[who], moments, strict=True):
+    for character, (clip, frame) in zip(test.numbers[who], moments, strict=True):
         animation, view, frames = sprites.CLIPS[clip]
-        names.append(f"character {number}, {animation}, {view}, frame {frame - frames.start + 1}")
+        names.append(f"character {character}, {animation}, {view}, frame {frame - frames.start + 1}")
     train = read(split.train[:flow_characters], "training characters")
     return Inputs(
         pairs.subset(torch.tensor(places)).resized(size),
@@ -249,17 +250,18 @@ def squared_error(picture: Pixels, truth: Pixels) -> float:
 def draw(result: dict[str, Any], folder: Path) -> str:
     """What each row shows, and how near the reconstruction comes."""
     rows = [
-        [str(number), row["name"], *(f"{row['errors'][name]:.1f}" for name in ("reconstruction", "copy"))]
-        for number, row in enumerate(result["rows"], 1)
+        [str(place), row["name"], *(number(row["errors"][name], 1) for name in ("reconstruction", "copy"))]
+        for place, row in enumerate(result["rows"], 1)
     ]
     head = ["row", "input", "error of the reconstruction", "of copying the input"]
     return "\n\n".join(["### Sampled futures", table(head, rows, numbers=False), notes(result)])
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    ours, copy = (fmean(row["errors"][name] for row in result["rows"]) for name in ("reconstruction", "copy"))
+    errors = ([row["errors"][name] for row in result["rows"]] for name in ("reconstruction", "copy"))
+    ours, copy = (number(average(each), 1) for each in errors)
     measure = f"squared error of the reconstruction, mean of {len(result['rows'])} rows"
-    return Headline(measure, "no numbers", f"{ours:.1f}", f"{copy:.1f} (copying the input)")
+    return Headline(measure, "no numbers", ours, f"{copy} (copying the input)")
 
 
 def notes(result: dict[str, Any]) -> str:

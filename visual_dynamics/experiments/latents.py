@@ -34,7 +34,7 @@ from visual_dynamics.data.pairs import Pairs, spread
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import plot, table
+from visual_dynamics.reporting.drawing import number, plot, table
 from visual_dynamics.sampling.latents import ACTIVE_NATS
 
 NON_ZERO = 0.1  # an element of z_mean with a larger root mean square is not zero; the prior's deviation is 1
@@ -200,7 +200,7 @@ def main_table(result: dict[str, Any]) -> str:
         "non-zero elements in z_mean": [*paper["non_zero"].values(), *(s["non_zero"] for s in sets)],
         "dominating PCA components": [*paper["components"].values(), *(s["components"] for s in sets)],
         f"active (KL above {result['protocol']['active_nats']:g} nats)": [*unknown, *(s["active"] for s in sets)],
-        "KL in all, nats": [*unknown, *(f"{s['nats_in_all']:.1f}" for s in sets)],
+        "KL in all, nats": [*unknown, *(number(s["nats_in_all"], 1) for s in sets)],
     }
     return table(head, [[name, *map(str, cells)] for name, cells in rows.items()])
 

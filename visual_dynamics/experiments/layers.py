@@ -242,9 +242,9 @@ def choice_table(result: dict[str, Any]) -> str:
         for name, cell in result["rows"][ONE][kind].items():
             scale, place = divmod(cell["map"], result["protocol"]["maps"])
             iou = f"{number(cell['iou'], 3)} ± {number(cell['iou_error'], 3)}"
-            chosen = [str(scale + 1), str(place + 1), cell["sign"], f"{cell['threshold']:.2f}"]
+            chosen = [str(scale + 1), str(place + 1), cell["sign"], number(cell["threshold"], 2)]
             shares = [number(cell[share], 2) for share in ("inside", "covered")]
-            rows.append([f"{name}, {kind}", *chosen, f"{cell['iou_choosing']:.3f}", iou, *shares])
+            rows.append([f"{name}, {kind}", *chosen, number(cell["iou_choosing"], 3), iou, *shares])
     return table(head, rows)
 
 

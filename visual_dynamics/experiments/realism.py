@@ -39,7 +39,7 @@ from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
-from visual_dynamics.reporting.drawing import listed, plot, table
+from visual_dynamics.reporting.drawing import listed, number, plot, table
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 
@@ -236,7 +236,7 @@ def headline(result: dict[str, Any]) -> Headline:
     """With the judges that learned from most inputs."""
     sizes = _sizes(result)
     last = [_of_size(result, size, snapped=False)[-1]["rows"] for size in sizes]
-    ours, flow = (listed([100 * rows[name]["share"] for rows in last], 1) for name in ("ours", "Flow"))
+    ours, flow = (" / ".join(number(rows[name]["share"], 1, 100) for rows in last) for name in ("ours", "Flow"))
     paper = listed([result["paper"]["ours"][str(size)] for size in sizes], 1)
     measure = f"% taken for real: {' / '.join(f'{size}x{size}' for size in sizes)}"
     return Headline(measure, f"{paper} (people)", f"{ours} (a judge)", f"{flow} (Flow), 50 is best")
@@ -268,9 +268,9 @@ def _title(setting: dict[str, Any]) -> str:
     return f"{setting['size']}x{setting['size']}, {setting['inputs']:,} training inputs"
 
 
-def _percent(value: float, interval: list[float], sign: str = "") -> str:
-    low, high = interval
-    return f"{100 * value:{sign}.1f} ({100 * low:{sign}.1f} to {100 * high:{sign}.1f})"
+def _percent(value: float | None, interval: list[float | None], form: str = "") -> str:
+    share, low, high = (number(part, 1, 100, form) for part in (value, *interval))
+    return f"{share} ({low} to {high})"
 
 
 def plot_shares(result: dict[str, Any], path: Path) -> None:
@@ -283,8 +283,8 @@ def plot_shares(result: dict[str, Any], path: Path) -> None:
             axis.axhline(50, color="0.6", linewidth=1, label="no difference")
             for name, colour in COLOURS.items():
                 rows = [setting["rows"][name] for setting in settings]
-                shares = np.array([100 * row["share"] for row in rows])
-                low, high = 100 * np.array([row["interval"] for row in rows]).T
+                shares = 100 * np.array([row["share"] for row in rows], float)
+                low, high = 100 * np.array([row["interval"] for row in rows], float).T
                 bars = np.maximum([shares - low, high - shares], 0)  # a bootstrap may miss its share by rounding
                 axis.errorbar(counts, shares, yerr=bars, color=colour, marker="o", capsize=3, label=f"{name}, judge")
                 people = result["paper"][name][str(size)]

@@ -44,7 +44,7 @@ from visual_dynamics.evaluation.shapes import (
     true_motions,
 )
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import listed, plot, table
+from visual_dynamics.reporting.drawing import listed, number, plot, table
 from visual_dynamics.sampling.latents import Prior
 from visual_dynamics.sampling.moves import ModelSampler
 
@@ -236,8 +236,8 @@ def draw(result: dict[str, Any], folder: Path) -> str:
         parts += [f"### {SETS[name].capitalize()}", kl_table(result, name), notes(result, name)]
     found = result["analogies"]
     parts.append(
-        f"Squared error of a frame when one scene's motion code moves another scene: {found['analogy']:.1f}; its own "
-        f"scene: {found['reconstruction']:.1f}; nothing moved: {found['copy']:.1f}."
+        f"Squared error of a frame when one scene's motion code moves another scene: {number(found['analogy'], 1)}; "
+        f"its own scene: {number(found['reconstruction'], 1)}; nothing moved: {number(found['copy'], 1)}."
     )
     return "\n\n".join(parts)
 
@@ -256,7 +256,7 @@ def kl_table(result: dict[str, Any], name: str) -> str:
     rows = {f"{method}, paper": values for method, values in result["paper"].items()}
     rows |= {method: [found[column] for column in columns] for method, found in measured.items()}
     head = ["KL(truth || prediction), nats", *(TITLES[column] for column in columns)]
-    return table(head, [[row, *(f"{v:.2f}" for v in values)] for row, values in rows.items()], bold=("ours",))
+    return table(head, [[row, *(number(value, 2) for value in values)] for row, values in rows.items()], bold=("ours",))
 
 
 def notes(result: dict[str, Any], name: str) -> str:
@@ -266,8 +266,8 @@ def notes(result: dict[str, Any], name: str) -> str:
     images = "" if name == "authors" else f"{protocol['images']} "
     return (
         f"{measured['samples']:,} samples on {images}{SETS[name]}; zero-bin epsilon {protocol['epsilon']:g}. "
-        f"Correlation of sampled motions: circle-triangle {found['circle_triangle']:.3f}, "
-        f"circle-square {found['circle_square']:.3f}."
+        f"Correlation of sampled motions: circle-triangle {number(found['circle_triangle'], 3)}, "
+        f"circle-square {number(found['circle_square'], 3)}."
     )
 
 

@@ -63,7 +63,7 @@ from visual_dynamics.experiments.sweeps_runs import (
 from visual_dynamics.objective import squared_error
 from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import listed, plot, table
+from visual_dynamics.reporting.drawing import listed, number, plot, table
 from visual_dynamics.sampling.latents import ACTIVE_NATS
 
 PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
@@ -77,9 +77,9 @@ UNIT = 0.01  # of the intervals: thousands of them are stored as whole numbers, 
 CELLS: dict[str, Callable[[dict[str, Any]], str]] = {  # columns of both tables
     "non-zero": lambda run: f"{run['non_zero']:,}",
     f"active (KL above {ACTIVE_NATS:g} nats)": lambda run: f"{run['active']:,}",
-    "KL in all, nats": lambda run: f"{run['nats_in_all']:.1f}",
-    "squared error, training": lambda run: f"{run['training_error']:.2f}",
-    "held out": lambda run: f"{run['held_out_error']:.2f}",
+    "KL in all, nats": lambda run: number(run["nats_in_all"], 1),
+    "squared error, training": lambda run: number(run["training_error"], 2),
+    "held out": lambda run: number(run["held_out_error"], 2),
     "KL of motions, nats: circles / squares / triangles / circles-triangles": lambda run: listed(run["kl"].values(), 2),
     "posteriors in the file": lambda run: f"{run['posteriors']:,}",
     "seconds": lambda run: f"{run['seconds']:,.0f}",
@@ -244,9 +244,9 @@ def notes(result: dict[str, Any]) -> str:
     return (
         f"Non-zero: {protocol['non_zero']}; components hold {100 * protocol['share']:g} % of the variance of z_mean; "
         f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
-        f"Held out: {protocol['held_out']:,} pairs; copying the input scores {result['copy_error']:.1f}. Motion: "
-        f"{protocol['samples']:,} futures of {protocol['images']:,} images; floor (truth against truth) {floor}. "
-        f"{runs[0]['steps']:,} steps each, on {'; '.join(makers)}."
+        f"Held out: {protocol['held_out']:,} pairs; copying the input scores {number(result['copy_error'], 1)}. "
+        f"Motion: {protocol['samples']:,} futures of {protocol['images']:,} images; floor (truth against truth) "
+        f"{floor}. {runs[0]['steps']:,} steps each, on {'; '.join(makers)}."
     )
 
 

@@ -32,7 +32,7 @@ from visual_dynamics import objective
 from visual_dynamics.evaluation.motion_distribution import EPSILON, kl_divergence
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import listed, plot, table
+from visual_dynamics.reporting.drawing import listed, number, plot, table
 
 OBJECTS = ("circle", "square")
 # (x, y) of each object. The paper writes N(mu, sigma) with "diagonal variation equal to sigma": taken here as standard
@@ -230,22 +230,22 @@ def kl_table(result: dict[str, Any]) -> str:
     rows = [["(a) truth", "", "", *(vector(result["true_deviations"][o]) for o in OBJECTS)]]
     for name, title in (MODELS | REFERENCES).items():
         spread = (vector(result["deviations"][name][o]) if name in MODELS else "" for o in OBJECTS)
-        rows.append([title, *(f"{result['kl'][name][o]:.3f}" for o in OBJECTS), *spread])
+        rows.append([title, *(number(result["kl"][name][o], 3) for o in OBJECTS), *spread])
     return table(head, rows, bold=(MODELS["conditional"],))
 
 
-def vector(values: list[float]) -> str:
-    return "({:.2f}, {:.2f})".format(*values)
+def vector(values: list[float | None], digits: int = 2, form: str = "") -> str:
+    return f"({', '.join(number(value, digits, form=form) for value in values)})"
 
 
 def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use the numbers."""
     protocol, means = result["protocol"], result["means"]["deterministic"]
-    crosses = ", ".join("{} ({:+.3f}, {:+.3f})".format(o, *means[o]) for o in OBJECTS)
+    crosses = ", ".join(f"{o} {vector(means[o], 3, '+')}" for o in OBJECTS)
     return (
         f"{protocol['samples']:,} training pairs, {protocol['steps']:,} steps of {protocol['batch']}. (b) predicts: "
         f"{crosses}; as all its motions lie in one bin, the zero-bin epsilon of {protocol['epsilon']:g} sets its KL. "
-        f"(c) is {result['kl_prior_to_mixture']:.3f} from both true laws mixed."
+        f"(c) is {number(result['kl_prior_to_mixture'], 3)} from both true laws mixed."
     )
 
 
@@ -261,10 +261,11 @@ def plot_motions(result: dict[str, Any], path: Path) -> None:
                 area = (-limit, limit, -limit, limit)
                 axis.imshow(np.sqrt(values), cmap=shades, vmin=0, vmax=brightest, extent=area, origin="lower")
                 if name == "deterministic":
-                    axis.plot(*result["means"][name][kind], "x", color=colour, markersize=10, markeredgewidth=2)
+                    x, y = np.array(result["means"][name][kind], float)
+                    axis.plot(x, y, "x", color=colour, markersize=10, markeredgewidth=2)
                 axis.set_title(f"{kind}, {title}")
                 measure, row_name = ("floor", "floor") if name == "truth" else ("KL", name)
-                label = f"{measure} {result['kl'][row_name][kind]:.2f}"
+                label = f"{measure} {number(result['kl'][row_name][kind], 2)}"
                 axis.text(0.96, 0.04, label, transform=axis.transAxes, ha="right", fontsize=9)
         for axis in panels[-1]:
             axis.set_xlabel("$v_x$")

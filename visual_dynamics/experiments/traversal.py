@@ -39,7 +39,7 @@ from visual_dynamics.experiments.futures import CREDIT
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import encode_animation
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import Group, enlarged, listed, opened, sheet, table, to_pixels
+from visual_dynamics.reporting.drawing import Group, enlarged, listed, number, opened, sheet, table, to_pixels
 from visual_dynamics.sampling.moves import VALUES, Usage, moved, path, path_values, stored_usage, traverse
 
 IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on
@@ -221,8 +221,8 @@ def moved_table(found: dict[str, Any]) -> str:
     rows = []
     for row in found["rows"]:
         inactive = " (inactive)" if row["dimension"] in found["inactive"] else ""
-        cells = [f"{row['dimension']}{inactive}", f"{row['nats']:.2f}", f"{row['moved']:.5f}"]
-        rows.append([*cells, *("none" if row[name] is None else f"{row[name]:+.1f}" for name in more)])
+        cells = [f"{row['dimension']}{inactive}", number(row["nats"], 2), number(row["moved"], 5)]
+        rows.append([*cells, *(number(row[name], 1, form="+") for name in more)])
     return table(["dimension", "KL, nats", "pixels moved", *more.values()], rows)
 
 
@@ -231,13 +231,14 @@ def conclusion(found: dict[str, Any], protocol: dict[str, Any]) -> str:
     count = len(found["inactive"])
     if not count:
         words = "No dimension is inactive: there is nothing to compare with."
-    elif found["ratio"] is None:
+    elif found["moved_by_inactive"] == 0:
         words = "The inactive dimensions move nothing at all."
     else:
+        strong, still = number(found["moved_by_strongest"], 4), number(found["moved_by_inactive"], 5)
         words = (
-            f"The strongest {protocol['strongest']} move pixels by {found['moved_by_strongest']:.4f} on average, the "
-            f"{count:,} inactive by {found['moved_by_inactive']:.5f} (median): ratio {found['ratio']:.1f}, "
-            f"of the least of the strongest {found['least_ratio']:.1f} (target: at least {protocol['target']:g})."
+            f"The strongest {protocol['strongest']} move pixels by {strong} on average, the {count:,} inactive by "
+            f"{still} (median): ratio {number(found['ratio'], 1)}, of the least of the strongest "
+            f"{number(found['least_ratio'], 1)} (target: at least {protocol['target']:g})."
         )
     source = found["source"].removesuffix(".")
     return (

@@ -51,7 +51,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge, video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums, take_regions
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import FutureRow, future_groups, sheet, table, to_pixels, zoom_box
+from visual_dynamics.reporting.drawing import FutureRow, future_groups, number, sheet, table, to_pixels, zoom_box
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.moves import futures, reconstruct
 
@@ -242,8 +242,8 @@ def judge_table(found: dict[str, Any]) -> str:
     """How often the judge takes a method's future for the real next frame; people's answers below."""
     shares = []
     for row in found["rows"].values():
-        low, high = row["interval"]
-        shares.append(f"{100 * row['share']:.1f} ({100 * low:.1f} to {100 * high:.1f})")
+        share, low, high = (number(part, 1, 100) for part in (row["share"], *row["interval"]))
+        shares.append(f"{share} ({low} to {high})")
     people = [f"{PEOPLE[name]:.1f}" for name in found["rows"]]
     size = f"{found['size']}x{found['size']}"
     lines = [[f"judge, a small network, {size}", *shares]]
@@ -287,9 +287,9 @@ def notes(result: dict[str, Any]) -> str:
     return (
         f"Pairs: {protocol['pairs']:,} of the {protocol['held_out_pairs']:,} held-out ones of {protocol['footage']}, "
         f"at {protocol['size']}x{protocol['size']}; takes: {protocol['takes']:,}; scenes: {len(result['scenes']):,}. "
-        f"Moving regions are {100 * moving['moving']:.0f} % of a frame on average, pixels that never move "
-        f"{100 * moving['still']:.0f} %. The squared difference of a true pair is "
-        f"{result['rows'][CODE]['true_motion']:.1f} on average (colours in [0, 1], summed over the frame). "
+        f"Moving regions are {number(moving['moving'], 0, 100)} % of a frame on average, pixels that never move "
+        f"{number(moving['still'], 0, 100)} %. The squared difference of a true pair is "
+        f"{number(result['rows'][CODE]['true_motion'], 1)} on average (colours in [0, 1], summed over the frame). "
         f"{protocol['futures']} futures a pair, z from {protocol['source']}; Flow knows {protocol['flow_pairs']:,} "
         f"pairs. {judged} Rows of the figure, drawn by the seed: {shown}."
     )

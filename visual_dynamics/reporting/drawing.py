@@ -9,6 +9,7 @@ import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,9 +195,16 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def number(value: float | None, digits: int, scale: float = 1) -> str:
-    """`none` for what could not be measured."""
-    return "none" if value is None else f"{scale * value:.{digits}f}"
+def number(value: float | None, digits: int, scale: float = 1, form: str = "") -> str:
+    """`none` for what could not be measured. `form`: "+" for a sign, "," for thousands."""
+    return "none" if value is None else f"{scale * value:{form}.{digits}f}"
+
+
+def average(values: Iterable[float | None]) -> float | None:
+    """None if one of them could not be measured, or there is none."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return fmean(known) if known and len(known) == len(every) else None
 
 
 def listed(values: Iterable[float | None], digits: int) -> str:
