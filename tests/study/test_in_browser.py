@@ -10,9 +10,8 @@ import pytest
 
 from tests.browser import chromium
 from tests.study.conftest import ANSWERS, KEYS, READY, REALISTIC, Server, answer, stored, write_study
-from visual_dynamics.study.answers import AnswerStore
-from visual_dynamics.study.folder import read_study
-from visual_dynamics.study.offline import offline_page, read_answers
+from visual_dynamics.study.answers import AnswerStore, read_answers
+from visual_dynamics.study.folder import offline_page, read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -172,8 +172,7 @@ def offline(
 ) -> None:
     """Write the study as one HTML file that works offline."""
     from visual_dynamics.files import write_atomically
-    from visual_dynamics.study.folder import read_study
-    from visual_dynamics.study.offline import offline_page
+    from visual_dynamics.study.folder import offline_page, read_study
 
     _check_new(out)
     page = offline_page(folder, read_study(folder))
@@ -187,8 +186,8 @@ def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
 ) -> None:
     """Add answers from files: all of them or, after any error, none."""
+    from visual_dynamics.study.answers import read_answers
     from visual_dynamics.study.folder import read_study
-    from visual_dynamics.study.offline import read_answers
 
     study = read_study(folder)
     sessions = [read_answers(path, study) for path in files]

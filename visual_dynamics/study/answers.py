@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import secrets
 import sqlite3
@@ -17,14 +18,17 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import why_no_file
 from visual_dynamics.study.design import OBVIOUS
-from visual_dynamics.study.folder import Study
+from visual_dynamics.study.folder import ANSWERS_FORMAT, Study, reason
 
 FILE = "answers.sqlite3"
 VERSION = 1  # of the tables
 MAX_RATERS = 5_000
+MAX_FILE_BYTES = 10**6  # of answers that an HTML file has saved
 MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week
 RATER = re.compile(r"[0-9a-f]{32}")
 BUSY_SECONDS = 10.0  # longest wait for another process that writes
@@ -206,8 +210,41 @@ class AnswerStore:
             self._connection.execute("COMMIT")
 
 
+def read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
+    """Rater, session and answers of one file, for `AnswerStore.add_sessions`."""
+    try:
+        if not path.is_file():
+            raise ValueError(why_no_file(path))
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES:,} bytes")
+        return _checked_answers(json.loads(path.read_bytes()), study)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"cannot take answers from {path}: {reason(error)}") from error
+
+
+def _checked_answers(data: Any, study: Study) -> tuple[str, int, list[Answer]]:
+    if not isinstance(data, dict) or data.get("format") != ANSWERS_FORMAT:
+        raise ValueError(f"it is not a file of {ANSWERS_FORMAT['name']} of version {ANSWERS_FORMAT['version']}")
+    if data["study"] != study.id:
+        raise ValueError("it belongs to another study")
+    rater, session = data["rater"], data["session"]
+    if not isinstance(rater, str) or not RATER.fullmatch(rater):
+        raise ValueError("its rater is not 32 hexadecimal digits")
+    if type(session) is not int or not 0 <= session < len(study.sessions):
+        raise ValueError(f"its session is not one of the {len(study.sessions)}")
+    answers = [Answer(one["trial"], one["answer"], one["milliseconds"]) for one in data["answers"]]
+    for one in answers:
+        if type(one.trial) is not int or not 0 <= one.trial < len(study.sessions[session]):
+            raise ValueError(f"{str(one.trial)[:20]} is not a trial of session {session}")
+        if one.answer not in study.choices:
+            raise ValueError(f"an answer is {' or '.join(study.choices)}, not {str(one.answer)[:20]}")
+        if type(one.milliseconds) is not int or not 0 <= one.milliseconds <= MAX_MILLISECONDS:
+            raise ValueError("the time of an answer is in milliseconds, at most a week")
+    return rater, session, answers
+
+
 def to_csv(rows: list[Row]) -> str:
-    """One line per answer. Raters are numbered: anyone who knows a rater's id could answer for them."""
+    """One row per answer. Raters are numbered: anyone who knows a rater's id could answer for them."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*(field.name for field in fields(Row)), "obvious"], lineterminator="\n")
     writer.writeheader()

@@ -1,10 +1,12 @@
-"""The folder of a study: study.json (the plan with its key) and one picture per clip, under a random name.
+"""A study as a folder: study.json (the plan with its key) and one picture per clip, under a random name.
 
 A picture holds the two frames of its clip side by side. Title, question and consent in study.json may be edited.
+The same study can be written as one HTML file.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import random
@@ -31,8 +33,11 @@ from visual_dynamics.study.design import (
 
 FILE = "study.json"
 FORMAT = {"name": "visual-dynamics study", "version": 1}
+ANSWERS_FORMAT = {"name": "visual-dynamics study answers", "version": 1}  # of the files that the HTML file saves
+PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 64 * 2**20  # of study.json
 MAX_TEXT = 20_000  # letters
+MAX_PICTURES = 60 * 10**6  # bytes of all pictures in the HTML file
 CHOICES: dict[str, tuple[str, ...]] = {"choice": ("left", "right"), "realistic": ("yes", "no")}
 FORGIVING = 4  # from this many obvious trials on, one wrong answer is allowed
 TEXTS = ("title", "question", "consent")
@@ -188,3 +193,43 @@ def _check_sessions(study: Study) -> None:
             raise ValueError("a trial shows clips that do not exist")
         if study.kind == "choice" and [study.clips[name].method for name in trial].count(REAL) != 1:
             raise ValueError("in a forced choice one clip is real")
+
+
+# --- one HTML file
+
+
+def offline_page(folder: Path, study: Study) -> bytes:
+    """The study as one HTML file that works offline; its content security policy allows only its own script and style.
+
+    The file does not hold the key. Somebody who takes it apart can still find the key: the real clip of an input
+    appears beside several methods in other sessions. (A served page gets one session only.)
+    """
+    pictures = {name: picture_path(folder, name).read_bytes() for name in study.clips}
+    if sum(map(len, pictures.values())) > MAX_PICTURES:
+        raise UserError(
+            f"the pictures take more than {MAX_PICTURES // 10**6} MB, too much for one page: serve the study"
+        )
+    data = {
+        "about": {"study": study.id} | {name: getattr(study, name) for name in ("kind", *TEXTS)},
+        "answers": ANSWERS_FORMAT,
+        "sessions": study.sessions,
+        "pictures": {name: f"data:image/png;base64,{base64.b64encode(x).decode()}" for name, x in pictures.items()},
+    }
+    style, script = (f"\n{(PAGE / name).read_text()}" for name in ("study.css", "study.js"))
+    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
+    inside = json.dumps(data).replace("<", "\\u003c")  # no text can end the element that holds it
+    html = (PAGE / "study.html").read_text()
+    for old, new in {
+        "<title>": f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>',
+        '<link rel="stylesheet" href="study.css">': f"<style>{style}</style>",
+        '<script src="study.js" defer></script>': (
+            f'<script type="application/json" id="offline">{inside}</script>\n<script>{script}</script>'
+        ),
+    }.items():
+        html = html.replace(old, new)
+    return html.encode()
+
+
+def _digest(text: str) -> str:
+    """The name of an element in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
