@@ -88,7 +88,7 @@ class FlowTransfer:
             raise UserError(f"the frame is {theirs}, but the training frames are {ours}")
         queries = frames.to(self._device).float().flatten(1)  # (B, D)
         # |x - q|^2 = |x|^2 - 2 x.q + |q|^2; the last term does not change the order
-        with _full_precision(queries.device):
+        with full_precision(queries.device):
             rough = queries.new_empty(len(self.pairs), len(queries))  # (N, B)
             for rows, part in zip(rough.split(CHUNK), self._chunks(), strict=True):
                 torch.mm(part, queries.T, out=rows)
@@ -155,8 +155,8 @@ def _draw(seed: int, count: int) -> int:
 
 
 @contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """Products in true single precision, whatever was chosen for the networks: SLACK relies on it."""
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Products in true single precision, whatever was chosen for the networks."""
     chosen = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

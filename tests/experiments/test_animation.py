@@ -1,4 +1,4 @@
-"""Animations of unseen characters in small: who is asked for, scores by hand, figures from the JSON alone."""
+"""Animations of unseen characters in small: the pairs of characters, scores by hand, figures from the JSON alone."""
 
 import copy
 import io

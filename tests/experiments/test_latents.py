@@ -135,7 +135,7 @@ def test_non_zero_elements() -> None:
 
 def test_intervals_are_mean_and_deviation() -> None:
     values = seeded(50, 4, seed=5) * 3 - 1
-    centre, deviation = intervals(values)
+    centre, deviation = intervals(values).values()
     np.testing.assert_allclose(centre, values.numpy().mean(0), rtol=1e-5)
     np.testing.assert_allclose(deviation, values.numpy().std(0), rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""The realism experiment in small: who is asked about what, the whole path to a table, figures from the JSON alone."""
+"""The realism experiment in small: who answers on what, the whole path to a table, figures from the JSON alone."""
 
 import copy
 import json

@@ -25,9 +25,10 @@ def test_circle_and_triangle_move_together_and_the_square_does_not() -> None:
     assert found.edges == found.pairs[:1] and len(found.pairs) == 3
     edge = graph["edges"][0]
     assert edge["strength"] > 0.95 >= STRENGTH and edge["p"] <= LEVEL
-    ways = sorted([edge["first_direction"], edge["second_direction"]], key=lambda way: abs(way[0]))
-    assert abs(ways[0][0]) < 0.1 and abs(ways[1][0] + ways[1][1]) < 0.1  # one up or down, one on the diagonal
-    assert ways[0][1] * ways[1][1] < 0  # one down, the other up
+    directions = sorted([edge["first_direction"], edge["second_direction"]], key=lambda one: abs(one[0]))
+    (x, y), (across, down) = directions
+    assert abs(x) < 0.1 and abs(across + down) < 0.1  # one up or down, one on the diagonal
+    assert y * down < 0  # one down, the other up
     free = ({0, 1, 2} - {edge["first"], edge["second"]}).pop()
     assert abs(graph["nodes"][free]["motion"]["direction"][0]) > 0.99  # the square goes left and right
     assert all(

@@ -1,4 +1,4 @@
-"""Realism without people: a judge, a small network that must tell a real animation from a synthetic one.
+"""Realism without people: a judge, a small network that learns which of two animations is real.
 
 The judge sees two animations of one input in random order, (frame, real next frame) and (frame, synthetic next frame),
 and says which of them is real. It learns from some inputs and answers on others. Fooled on half of them: it finds no
@@ -165,7 +165,7 @@ def judge_halves(
     seed: int,
     progress: Callable[[str, float], object],
 ) -> dict[str, Any] | None:
-    """How often judges are fooled that learn from one half of the groups and answer on the other, then the other way.
+    """How often judges are fooled that learn from one half of the groups and answer on the other; for both halves.
 
     `shown` uint8 (N, 2 + M, 3, S, S): of each input its frame, the true next one, and one of each of M methods.
     `groups`, `clusters`: names for each input. Groups stay together, and intervals are by clusters. None for one group.
@@ -178,10 +178,10 @@ def judge_halves(
     answers = {name: torch.zeros(judges, len(shown), dtype=torch.bool) for name in methods}
     turns = list(product(methods, range(judges), (False, True)))
     for done, (name, row, half) in enumerate(turns, 1):
-        asked = second == half  # bool (N,)
+        answered = second == half  # bool (N,)
         own = seed * 100 + 2 * row + half  # each judge has a seed of its own: ties are broken independently
-        learn, ask = ((inputs[part], real[part], synthetic[name][part]) for part in (~asked, asked))
-        answers[name][row, asked] = fooled(train_judge(*learn, own, steps), *ask, own)
+        learn, answer = ((inputs[part], real[part], synthetic[name][part]) for part in (~answered, answered))
+        answers[name][row, answered] = fooled(train_judge(*learn, own, steps), *answer, own)
         progress("judges", done / len(turns))
     places = {name: place for place, name in enumerate(clusters)}
     numbers = torch.tensor([places[name] for name in clusters])
@@ -227,7 +227,7 @@ def fooled_share(answers: Tensor, clusters: Tensor | None = None, seed: int = 0)
 
     `clusters` (N,): inputs with the same number, such as frames of one character, are not independent. The interval is
     then a bootstrap over clusters. More judges on the same inputs narrow neither interval by their number alone. A
-    bootstrap cannot tell anything where all clusters agree: there Wilson's interval stands.
+    bootstrap gives no interval where all clusters agree: there Wilson's interval stands.
     """
     if answers.ndim != 2 or not answers.numel() or answers.dtype != torch.bool:
         raise ValueError(f"answers are bool (J, N), not {answers.dtype} {tuple(answers.shape)}")

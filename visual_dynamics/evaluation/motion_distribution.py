@@ -9,13 +9,11 @@ d = (dx, dy) a displacement in pixels, x to the right and y down.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from visual_dynamics.baselines import full_precision
 from visual_dynamics.errors import UserError
 
 BINS = 41  # a side
@@ -36,15 +34,7 @@ NO_MASK = 0.05  # coverage below this is none
 SHAPES = ("circles", "squares", "triangles")  # the order of the objects in tables of displacements (N, 3, 2)
 
 
-def measure_displacement(
-    frames: Tensor,
-    masks: Tensor,
-    next_frames: Tensor,
-    *,
-    search: int = SEARCH,
-    min_visible: float = MIN_VISIBLE,
-    chunk: int | None = None,
-) -> Tensor:
+def measure_displacement(frames: Tensor, masks: Tensor, next_frames: Tensor, *, chunk: int | None = None) -> Tensor:
     """How far each object moved from `frames` to `next_frames`: (B, K, 2), [dx, dy] in pixels, y down.
 
     `frames`, `next_frames`: float (B, 3, H, W) in [0, 1], objects of one flat colour each on a background of another.
@@ -57,31 +47,16 @@ def measure_displacement(
     4. The displacement minimises the squared difference of the coverages, over the object's pixels and a ring of
        background: first among whole pixels, then among sixteenths (bilinear).
 
-    NaN in three cases: less than `min_visible` pixels are seen; the object has the background's colour; or the seen
+    NaN in three cases: less than MIN_VISIBLE pixels are seen; the object has the background's colour; or the seen
     part of its outline is one straight line, along which any displacement fits.
     """
     _check_pictures(frames, masks, next_frames)
     chunk = chunk or (32 if frames.device.type == "cpu" else 1024)  # fits a processor's cache; 0.6 GB elsewhere
     if not len(frames):
         return frames.new_zeros(0, masks.shape[1], 2)
-    with _full_precision(frames.device):
-        parts = [
-            _measure_chunk(*part, search=search, min_visible=min_visible)
-            for part in zip(frames.split(chunk), masks.split(chunk), next_frames.split(chunk), strict=True)
-        ]
-    return torch.cat(parts)
-
-
-@contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """Products in full float32, also if the networks use less: sixteenths of a pixel depend on it."""
-    chosen = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(chosen)
+    chunks = zip(frames.split(chunk), masks.split(chunk), next_frames.split(chunk), strict=True)
+    with torch.no_grad(), full_precision(frames.device):  # sixteenths of a pixel depend on it
+        return torch.cat([_measure_chunk(*part) for part in chunks])
 
 
 def _check_pictures(frames: Tensor, masks: Tensor, next_frames: Tensor) -> None:
@@ -93,7 +68,7 @@ def _check_pictures(frames: Tensor, masks: Tensor, next_frames: Tensor) -> None:
         raise ValueError("frames and masks are floats in [0, 1]")
 
 
-def _measure_chunk(frames: Tensor, masks: Tensor, next_frames: Tensor, search: int, min_visible: float) -> Tensor:
+def _measure_chunk(frames: Tensor, masks: Tensor, next_frames: Tensor) -> Tensor:
     frames, masks, next_frames = frames.float(), masks.float(), next_frames.float()
     colours, background = _flat_colours(frames, masks)  # (B, K, 3), (B, 3)
     others = masks.sum(1, keepdim=True) - masks
@@ -104,16 +79,16 @@ def _measure_chunk(frames: Tensor, masks: Tensor, next_frames: Tensor, search: i
     corner, side = _windows(body)  # (N, 2), S
     template, seen, body = (_crop(x, corner, side) for x in (template.flatten(0, 1), seen.flatten(0, 1), body))
     weight = seen * F.max_pool2d(body, 2 * RING + 1, 1, RING)  # (N, S, S): the body and its ring
-    margin = search + 1
+    margin = SEARCH + 1
     around = side + 2 * margin
     target, free = (_crop(x.flatten(0, 1), corner - margin, around) for x in (target, free))
 
-    whole = _best_whole_pixel(template, weight, target[:, 1:-1, 1:-1], free[:, 1:-1, 1:-1], search)  # (N, 2) int
-    fraction, edge = _best_fraction(template, weight, *(_crop(x, whole + search, side + 2) for x in (target, free)))
+    whole = _best_whole_pixel(template, weight, target[:, 1:-1, 1:-1], free[:, 1:-1, 1:-1])  # (N, 2) int
+    fraction, edge = _best_fraction(template, weight, *(_crop(x, whole + SEARCH, side + 2) for x in (target, free)))
     moved = (whole + fraction).view(*masks.shape[:2], 2)
 
     contrast = (colours - background[:, None]).norm(dim=2)
-    measurable = (masks.sum((2, 3)) >= min_visible) & (contrast >= MIN_CONTRAST) & (edge.view_as(contrast) >= MIN_EDGE)
+    measurable = (masks.sum((2, 3)) >= MIN_VISIBLE) & (contrast >= MIN_CONTRAST) & (edge.view_as(contrast) >= MIN_EDGE)
     return torch.where(measurable[:, :, None], moved, torch.nan).flip(2)  # (dy, dx) -> [dx, dy]
 
 
@@ -172,8 +147,8 @@ def _crop(maps: Tensor, corner: Tensor, side: int) -> Tensor:
     return maps.flatten(1).gather(1, index.flatten(1)).view(count, side, side) * inside
 
 
-def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Tensor, search: int) -> Tensor:
-    """Displacement (N, 2) [dy, dx] in whole pixels. Template, weight (N, S, S); target, free (N, S + 2 search, ...).
+def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Tensor) -> Tensor:
+    """Displacement (N, 2) [dy, dx] in whole pixels. Template, weight (N, S, S); target, free (N, S + 2 SEARCH, ...).
 
     cost(d) = sum_p weight(p) [ free(p+d) (template(p) - target(p+d))^2 + (1 - free(p+d)) HIDDEN ], whose terms are
     three correlations, computed together by Fourier transforms.
@@ -183,9 +158,9 @@ def _best_whole_pixel(template: Tensor, weight: Tensor, target: Tensor, free: Te
     moving = torch.stack([free, free * target, free * target.square()], 1)
     spectrum = torch.fft.rfft2(moving, s=(size, size)) * torch.fft.rfft2(fixed, s=(size, size)).conj()
     cost = torch.fft.irfft2(spectrum.sum(1), s=(size, size))  # (N, size, size)
-    reach = 2 * search + 1
+    reach = 2 * SEARCH + 1
     best = cost[:, :reach, :reach].flatten(1).argmin(1)
-    return torch.stack([best // reach, best % reach], 1) - search
+    return torch.stack([best // reach, best % reach], 1) - SEARCH
 
 
 def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:

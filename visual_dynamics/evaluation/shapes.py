@@ -111,11 +111,11 @@ class Enlarged:
 # --- masks from the picture alone ---
 
 
-def segment_shapes(frames: Tensor, *, margin: float = MARGIN, chunk: int = 32) -> Tensor:
+def segment_shapes(frames: Tensor, *, chunk: int = 32) -> Tensor:
     """Visible coverage of circle, square and triangle: float (N, 3, H, W) in [0, 1] of frames uint8 or float in [0, 1].
 
     A pixel of a soft edge is divided as its colours are mixed. An object gets an empty mask if it is hidden, or if the
-    seen outlines do not favour its kind by `margin` nats.
+    seen outlines do not favour its kind by MARGIN nats.
     """
     if frames.ndim != 4 or frames.shape[1] != 3:
         raise ValueError(f"frames are (N, 3, H, W), not {tuple(frames.shape)}")
@@ -123,7 +123,7 @@ def segment_shapes(frames: Tensor, *, margin: float = MARGIN, chunk: int = 32) -
     for part in frames.split(chunk):
         values = part.float() / 255 if part.dtype == torch.uint8 else part.float()
         cover = _channel_coverage(values)
-        parts.append(_sort_by_kind(cover, _kind_scores(cover), margin))
+        parts.append(_sort_by_kind(cover, _kind_scores(cover)))
     return torch.cat(parts) if parts else frames.new_zeros(frames.shape, dtype=torch.float32)
 
 
@@ -152,7 +152,7 @@ def _kind_scores(cover: Tensor) -> Tensor:
     others = F.max_pool2d(F.max_pool2d(others, (5, 1), 1), (1, 5), 1)  # within two pixels
     length = (right.square() + down.square()).sqrt() * (others <= LEAST)  # outline against the background only
     degree = (torch.atan2(down, right) / math.pi * 180).round().long() % 360
-    outline = length.new_zeros(*length.shape[:2], 360)  # pixels of outline by the way they face
+    outline = length.new_zeros(*length.shape[:2], 360)  # pixels of outline by the direction in which they face
     outline.scatter_add_(2, degree.flatten(2), length.flatten(2))
     return outline @ _log_densities().to(cover.device)
 
@@ -177,21 +177,20 @@ def _log_densities() -> Tensor:
     for facing in (_SQUARE, _TRIANGLE):
         away = torch.remainder(angle[:, None] - torch.tensor(facing) + math.pi, 2 * math.pi) - math.pi
         bumps = torch.exp(-0.5 * (away / _SPREAD).square()) / (_SPREAD * math.sqrt(2 * math.pi))  # (360, sides)
-        sides = (
-            bumps.sum(1) / 4
-        )  # by four for the triangle too: an edge that faces up favours neither it nor the square
+        # By four for the triangle too: an edge that faces up favours neither it nor the square.
+        sides = bumps.sum(1) / 4
         densities.append((1 - _STRAY) * sides + _STRAY * uniform)
     return torch.stack(densities, 1).log()
 
 
-def _sort_by_kind(cover: Tensor, scores: Tensor, margin: float) -> Tensor:
-    """The masks in the order circle, square, triangle; empty where another reading is within `margin`."""
+def _sort_by_kind(cover: Tensor, scores: Tensor) -> Tensor:
+    """The masks in the order circle, square, triangle; empty where another reading is within MARGIN."""
     readings = torch.tensor(list(itertools.permutations(range(3))), device=cover.device)  # (6, 3): object of each kind
     totals = scores[:, readings, torch.arange(3, device=cover.device)].sum(2)  # (N, 6)
     best = totals.argmax(1)
     chosen = readings[best]  # (N, 3)
     differs = readings[None] != chosen[:, None]  # (N, 6, kind)
     rival = torch.where(differs, totals[:, :, None], -torch.inf).amax(1)  # (N, 3)
-    certain = totals.gather(1, best[:, None]) - rival >= margin
+    certain = totals.gather(1, best[:, None]) - rival >= MARGIN
     picked = cover.gather(1, chosen[:, :, None, None].expand_as(cover))
     return picked * certain[:, :, None, None]

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from visual_dynamics.api import load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
+from visual_dynamics.experiments.analogy import ACROSS, ALL, ANIMATIONS, WITHIN
 from visual_dynamics.experiments.futures import CREDIT
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
@@ -39,9 +40,7 @@ from visual_dynamics.sprites.animation import animate
 
 Row = Literal["copy", "direct", "guided"]
 
-ANIMATIONS = ("spellcast", "thrust", "walk", "slash", "shoot")
 ROWS: tuple[Row, ...] = ("copy", "direct", "guided")
-WITHIN, ACROSS, ALL = "within one sex", "across", "all"
 PAIRS, SMALL_PAIRS = 20, 2
 ALIKE = 1.0  # squared error up to which two true frames look the same: less than one pixel from black to white, 3
 SHOWN = ("spellcast", "walk", "slash")  # animations of the strips

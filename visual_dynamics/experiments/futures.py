@@ -159,12 +159,7 @@ def sprite_inputs(
     folder: Path, count: int, seed: int, size: int, progress: Progress, flow_characters: int | None = None
 ) -> Inputs:
     """A moment of each of `count` test characters; Flow takes all training characters, or the first n of them."""
-    split = sprites.reed_split()
-
-    def read(numbers: sprites.Numbers, step: str) -> sprites.Characters:
-        return sprites.read_characters(folder, numbers, lambda done, total: progress(step, done / total))
-
-    test = read(split.test, "test characters")
+    train, test = read_split(folder, progress, flow_characters)
     who = spread(len(test), count, seed).numpy()
     moments = sprite_moments(len(who), seed)
     pairs = sprites.sprite_pairs(test.subset(who), size=max(64, size))
@@ -174,7 +169,6 @@ def sprite_inputs(
     for character, (clip, frame) in zip(test.numbers[who], moments, strict=True):
         animation, view, frames = sprites.CLIPS[clip]
         names.append(f"character {character}, {animation}, {view}, frame {frame - frames.start + 1}")
-    train = read(split.train[:flow_characters], "training characters")
     return Inputs(
         pairs.subset(torch.tensor(places)).resized(size),
         names,
@@ -183,6 +177,18 @@ def sprite_inputs(
         f"neighbouring frames of {len(train)} training characters",
         f"{TWINS} {CREDIT}",
     )
+
+
+def read_split(
+    folder: Path, progress: Progress, most: int | None = None
+) -> tuple[sprites.Characters, sprites.Characters]:
+    """Reed's training characters, or the first `most` of them, and his test characters."""
+    split = sprites.reed_split()
+
+    def read(numbers: sprites.Numbers, what: str) -> sprites.Characters:
+        return sprites.read_characters(folder, numbers, lambda done, of: progress(what, done / of))
+
+    return read(split.train[:most], "training characters"), read(split.test, "test characters")
 
 
 def sprite_moments(count: int, seed: int) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -106,8 +106,8 @@ def measure(model: Model, name: str, pairs: Pairs, progress: Callable[[float], o
         "inactive": (nats <= ACTIVE_NATS).nonzero().flatten().tolist(),
         "nats": rounded(nats),
         "nats_in_all": float(nats.sum()),
-        "z_mean": {part: rounded(values) for part, values in intervals(mean)._asdict().items()},
-        "z_logvar": {part: rounded(values) for part, values in intervals(log_variance)._asdict().items()},
+        "z_mean": {part: rounded(values) for part, values in intervals(mean).items()},
+        "z_logvar": {part: rounded(values) for part, values in intervals(log_variance).items()},
     }
 
 
@@ -128,17 +128,10 @@ def rounded(values: Tensor) -> list[float]:
 # --- statistics of z; letters in shape comments: N pairs of frames, D dimensions of z ---
 
 
-class Interval(NamedTuple):
-    """[centre - deviation, centre + deviation] of each dimension: a vertical line of the paper's figure."""
-
-    centre: Tensor  # (D,)
-    deviation: Tensor  # (D,)
-
-
-def intervals(values: Tensor) -> Interval:
-    """Mean and standard deviation over the pairs, of z_mean or z_logvar (N, D)."""
+def intervals(values: Tensor) -> dict[str, Tensor]:
+    """Mean and standard deviation (D,) of z_mean or z_logvar (N, D) over the pairs: lines of the paper's figure."""
     _check(values)
-    return Interval(values.mean(0), values.std(0, unbiased=False))
+    return {"centre": values.mean(0), "deviation": values.std(0, unbiased=False)}
 
 
 def non_zero(mean: Tensor, threshold: float = NON_ZERO) -> int:

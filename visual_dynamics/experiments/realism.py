@@ -38,6 +38,7 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge
+from visual_dynamics.experiments.futures import read_split
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
 from visual_dynamics.reporting.drawing import listed, number, plot, table
 from visual_dynamics.sampling.latents import sample_seeds
@@ -116,18 +117,6 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
     return Measured({"settings": settings, "paper": PAPER, "protocol": protocol})
 
 
-def read_split(
-    folder: Path, progress: Progress, most: int | None = None
-) -> tuple[sprites.Characters, sprites.Characters]:
-    """Reed's training characters, or the first `most` of them, and his test characters."""
-    split = sprites.reed_split()
-
-    def read(numbers: sprites.Numbers, what: str) -> sprites.Characters:
-        return sprites.read_characters(folder, numbers, lambda done, of: progress(what, done / of))
-
-    return read(split.train[:most], "training characters"), read(split.test, "test characters")
-
-
 def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int, seed: int) -> Inputs:
     """Random inputs: `learned` of one half of the test characters and at most `asked` of the other."""
     pairs, numbers = sprites.sprite_pairs(test, size=SIZE), torch.from_numpy(test.numbers)
@@ -176,9 +165,8 @@ def sample_futures(
 def snapped(made: Tensor, frames: Tensor) -> Tensor:
     """The same frames, every pixel in the nearest colour of the frame before: uint8 (N, 3, 64, 64)."""
     pairs = zip(made.movedim(1, 3).numpy(), frames.flatten(2).mT.numpy(), strict=True)
-    return torch.from_numpy(np.stack([snap_to_palette(one, np.unique(own, axis=0)) for one, own in pairs])).movedim(
-        3, 1
-    )
+    found = np.stack([snap_to_palette(one, np.unique(own, axis=0)) for one, own in pairs])
+    return torch.from_numpy(found).movedim(3, 1)
 
 
 def judge_settings(

@@ -21,24 +21,17 @@ from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
 
 RENDERING: shapes.Rendering = "smooth"
-SIZES: dict[str, dict[str, Any]]  # of z: the paper's network, and a tiny one
-SMALL_SIZES: dict[str, dict[str, Any]]
-SIZES, SMALL_SIZES = (
-    {"z8": {"latent": 8}, "z32": {"latent": 32}}
-    | {"z128": {"latent": 128, "latent_scale": True}, "z3200": {"latent": None, "latent_scale": True}},
-    {f"z{size}": {"preset": "tiny", "latent": size} for size in (8, 32, 200)},
-)
+SIZES: dict[str, dict[str, Any]] = {  # of z, with the paper's network
+    "z8": {"latent": 8},
+    "z32": {"latent": 32},
+    "z128": {"latent": 128, "latent_scale": True},
+    "z3200": {"latent": None, "latent_scale": True},
+}
+SMALL_SIZES: dict[str, dict[str, Any]] = {f"z{size}": {"preset": "tiny", "latent": size} for size in (8, 32, 200)}
 BETAS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
 BETA = 16.0  # of all sizes: one of these
 STEPS, BATCH = 3_000, 64
-SMALL_TRAINING: dict[str, Any] = {
-    "pairs": 256,
-    "batch": 32,
-    "steps": 40,
-    "warmup": 5,
-    "kl_warmup": 10,
-    "log_every": 2,
-}
+SMALL_TRAINING: dict[str, Any] = {"pairs": 256, "batch": 32, "steps": 40, "warmup": 5, "kl_warmup": 10, "log_every": 2}
 POINTS = 80  # of a curve, at most
 LAST = 0.1  # share of the steps whose mean is the final training error
 FOLDER = "runs/sweeps"  # in the commands that are shown

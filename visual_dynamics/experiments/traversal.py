@@ -87,7 +87,7 @@ def compute(options: TraversalOptions, device: torch.device, progress: Progress)
 
 
 def ranked_model(name: str, device: torch.device) -> Model:
-    """A model whose dimensions can be ranked; a learned prior does not say how much a dimension tells of a motion."""
+    """A model whose dimensions can be ranked; a learned prior does not say which dimensions are used."""
     model = load(name, str(device))
     if not len(model.weights.posteriors):
         raise UserError(f"{name} holds no training posteriors, which rank the dimensions of z: choose another model")
