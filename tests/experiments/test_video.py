@@ -19,7 +19,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import by_scene, take_regions
 from visual_dynamics.experiments import EXPERIMENTS, video
 from visual_dynamics.experiments.video import CODE, COPY, FLOW, SAMPLED, TRUTH, VideoOptions
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.reporting.base import Measured, run_experiment
 from visual_dynamics.reporting.report import write_report

@@ -75,7 +75,7 @@ def test_motion_inside_and_outside() -> None:
 def model_and_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
     pytest.importorskip("cv2")
     from tests.footage.scenes import film
-    from visual_dynamics.footage.clip import Settings
+    from visual_dynamics.footage.clips import Settings
     from visual_dynamics.footage.prepare import prepare_videos
     from visual_dynamics.training.config import TrainingConfig
     from visual_dynamics.training.loop import train

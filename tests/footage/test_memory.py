@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import resource, sys
 from pathlib import Path
-from visual_dynamics.footage import clip, plan, prepare
+from visual_dynamics.footage import clips, plan, prepare
 
-clip.SHARD_BYTES, plan.PIECE = 2**20, 20
-prepare.prepare_videos(Path(sys.argv[1]), Path(sys.argv[2]), clip.Settings(size=64))
+clips.SHARD_BYTES, plan.PIECE = 2**20, 20
+prepare.prepare_videos(Path(sys.argv[1]), Path(sys.argv[2]), clips.Settings(size=64))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -15,11 +15,10 @@ from scipy.io import savemat
 from tests.footage.scenes import contents, moving_square
 from visual_dynamics.data.shards import open_pairs, read_manifest
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clip import Settings
-from visual_dynamics.footage.crops import labels_window
+from visual_dynamics.footage.clips import Settings, find_sequences
+from visual_dynamics.footage.cut import labels_window
 from visual_dynamics.footage.prepare import prepare_videos
-from visual_dynamics.footage.reading import PictureFolder
-from visual_dynamics.footage.sources import find_sequences, read_labels
+from visual_dynamics.footage.reading import PictureFolder, read_labels
 from visual_dynamics.images import Box
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "pennaction_labels"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.footage.clips import encode, texture
-from visual_dynamics.footage.camera import CameraMotion, camera_motion, moved
-from visual_dynamics.footage.crops import common, middle_square, motion_energy, motion_window, read_crop
-from visual_dynamics.footage.cut import Window, cut_clip, fault
-from visual_dynamics.footage.plan import pace, pieces, plan_clip, rebased, rescaled
+from visual_dynamics.footage.camera import CameraMotion, camera_motion, moved, rescaled
+from visual_dynamics.footage.clips import find_clips
+from visual_dynamics.footage.cut import Window, common, fault, middle_square, motion_energy, motion_window, read_crop
+from visual_dynamics.footage.plan import cut_clip, pace, pieces, plan_clip, rebased
+from visual_dynamics.footage.prepare import held_out_scenes
 from visual_dynamics.footage.reading import Video
-from visual_dynamics.footage.sources import find_clips, held_out_scenes
 from visual_dynamics.images import Box, Pixels
 
 

@@ -25,7 +25,7 @@ from tests.footage.clips import SHARED, encode, encode_sound
 from tests.footage.scenes import contents, entries, film, moving_square, two_shots
 from visual_dynamics.data.shards import open_shard, split_shards
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 
 ROOT = Path(__file__).parents[2]
@@ -143,7 +143,7 @@ def test_only_what_is_missing_is_made(clips: Path, prepared: Path, tmp_path: Pat
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of clips that are opened."""
-    from visual_dynamics.footage import clip as one_clip
+    from visual_dynamics.footage import clips as one_clip
 
     names: list[str] = []
     opened: Callable[..., Any] = one_clip._opened
@@ -175,7 +175,7 @@ def test_a_clip_that_changed_or_came_is_made_and_one_that_went_is_told(clips: Pa
 PROGRAM = f"""
 import os, signal, sys
 from pathlib import Path
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 
 clips, out, workers, writes = sys.argv[1:]
@@ -295,7 +295,7 @@ def test_settings_that_make_no_sense(options: dict[str, Any]) -> None:
 def test_a_full_disk_is_told_and_leaves_what_can_be_gone_on_with(
     clips: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visual_dynamics.footage import clip as one_clip
+    from visual_dynamics.footage import clips as one_clip
 
     write = one_clip.write_atomically
 

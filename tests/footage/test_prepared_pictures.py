@@ -13,7 +13,7 @@ from tests.footage.clips import encode
 from tests.footage.scenes import entries, film, moving_square
 from visual_dynamics.data.shards import open_shard
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 
 SMALL = Settings(size=32, crop="centre", held_out=0.3)
@@ -98,7 +98,7 @@ def test_light_and_dissolves_are_dropped(tmp_path: Path) -> None:
 
 def test_long_shots_are_taken_in_pieces_and_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visual_dynamics.footage.plan.PIECE", 8)
-    monkeypatch.setattr("visual_dynamics.footage.clip.SHARD_BYTES", 12 * 32 * 32 * 3)
+    monkeypatch.setattr("visual_dynamics.footage.clips.SHARD_BYTES", 12 * 32 * 32 * 3)
     film(tmp_path / "clips" / "a.mp4", 40)
     told: list[float] = []
     prepare_videos(tmp_path / "clips", tmp_path / "out", SMALL, progress=lambda done, total: told.append(done / total))

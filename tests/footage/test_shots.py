@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.footage.clips import SHARED, texture
+from visual_dynamics.footage.plan import _apart, _sketch, find_cuts
 from visual_dynamics.footage.reading import Video
-from visual_dynamics.footage.shots import _apart, _sketch, find_cuts
 from visual_dynamics.images import Pixels
 
 HEIGHT, WIDTH = 90, 160

@@ -17,7 +17,7 @@ from visual_dynamics.data import sources
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig

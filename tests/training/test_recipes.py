@@ -11,7 +11,7 @@ from tests.characters import noise_characters
 from tests.cli.conftest import Run, one_line, place, run  # noqa: F401 - fixtures
 from tests.footage.scenes import film
 from visual_dynamics.data import reed, sources
-from visual_dynamics.footage.clip import Settings
+from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training.recipes import RECIPES, STAGES
 from visual_dynamics.weights import SHIPPED, load_weights, shipped_models

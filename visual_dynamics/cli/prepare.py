@@ -77,9 +77,8 @@ def videos(
 
     if missing := [name for name, module in NEEDED.items() if find_spec(module) is None]:
         raise UserError(f"prepare videos needs {' and '.join(missing)}: pip install 'visual-dynamics[video]'")
-    from visual_dynamics.footage.clip import Settings
+    from visual_dynamics.footage.clips import Settings, holds_pennaction
     from visual_dynamics.footage.prepare import prepare_videos
-    from visual_dynamics.footage.sources import holds_pennaction
 
     crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)

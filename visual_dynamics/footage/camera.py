@@ -152,6 +152,15 @@ def inverted(transform: Matrix) -> Matrix:
     return inverse
 
 
+def rescaled(transform: Matrix | None, factor: float) -> Matrix | None:
+    """The same transform for pixels a `factor` smaller (pixel centres have whole coordinates at both sizes)."""
+    if transform is None:
+        return None
+    shift = (factor - 1) / 2
+    larger = np.array([[factor, 0, shift], [0, factor, shift]])
+    return compose(compose(larger, transform), inverted(larger))
+
+
 def moved(points: npt.NDArray[Any], transform: Matrix) -> npt.NDArray[np.float64]:
     """Points (N, 2) after a transform."""
     result: npt.NDArray[np.float64] = points @ transform[:, :2].T + transform[:, 2]

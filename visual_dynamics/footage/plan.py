@@ -1,4 +1,4 @@
-"""A plan for a clip: from which stretches pairs are cut, and how these are steadied and cropped.
+"""A clip is read three times: twice to plan from which stretches pairs are cut, once to cut them.
 
 1. The shots are found. Long ones are taken in pieces.
 2. The camera is measured, piece by piece. Some frames, spread over the piece, show whether it stands still. If it does
@@ -8,13 +8,23 @@
 
 Frames are read one after the other. Only small grey copies of one piece are kept. First of all, frames are made smaller
 by a whole factor, to a size that is no larger than needed.
+
+Two neighbouring frames are as far apart as the sum of two distances, both in grey levels from 0 to 255:
+- tiny copies of the frames, pixel by pixel, after the best shift of a few tiny pixels: a pan or a shake is no cut;
+- histograms, wherever a level occurs: motion inside the picture is no cut.
+
+A cut is a single leap of that sum, compared with the frames around it: fast motion makes many large sums in a row. A
+flash of up to two frames leaps twice, but ends where it began. Dissolves and fades are gradual and are not found.
+Lights that go on or off are found, as if they were cuts. Written by hand: PySceneDetect would install a second OpenCV.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -22,9 +32,8 @@ import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.camera import IDENTITY, Matrix, camera_motion, common_box, compose, inverted
-from visual_dynamics.footage.crops import Crop, common, labels_window, middle_square, motion_energy, motion_window
-from visual_dynamics.footage.reading import Frame, Video, resampled
-from visual_dynamics.footage.shots import find_cuts
+from visual_dynamics.footage.cut import Crop, CutTake, Take, choose_square, cut_take
+from visual_dynamics.footage.reading import Boxes, Frame, Progress, Video, working_frames
 from visual_dynamics.images import Box, Pixels
 
 STARTS = 3  # frames within the time of one pair that may each begin a pair, at most
@@ -36,25 +45,13 @@ WORKING = 360  # pixels: a working frame's shorter side is no smaller than this,
 SMALL = 160  # pixels along the longer side of the copies in which motion is mapped
 SHARED = 0.5  # of the picture that all frames of a take have in common; else the take is halved
 
-Progress = Callable[[float], None]  # share of a clip's work that is done, 0 to 1
-Boxes = npt.NDArray[np.float64]  # (frames, 4): left, top, right, bottom in pixels
-
-
-@dataclass(frozen=True)
-class Take:
-    """Frames start ... stop - 1 of the resampled clip, steadied and cropped alike."""
-
-    shot: int
-    start: int
-    stop: int
-    transforms: tuple[Matrix | None, ...]  # frame -> first frame of the take; None: the camera stood still
-    lost: frozenset[int]  # places in the take where the camera could not be measured
-    room: Box  # what all its frames show, in pixels of the working size
-    crop: Box | None  # a square, perhaps wider than the room; None: the given crop is not in the picture
-
-    @property
-    def still(self) -> bool:
-        return all(transform is None for transform in self.transforms)
+# of cuts
+SIDE = 32  # tiny pixels along the longer side of a tiny copy
+SHIFT = 3  # tiny pixels each way, a tenth of the picture
+LEAST = 10.0  # grey levels; frames closer than that belong together
+TIMES = 2.5  # a cut is this many times farther apart than the frames around it
+AROUND = 6  # frames before and after that a leap is compared with
+FLASH = 2  # frames that a flash may last
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def plan_clip(
             yield frame.pixels
 
     stated = working_rate * (clip.seconds or 0)
-    cuts = find_cuts(counted(with_progress(working_frames(clip, working_rate, factor), progress, 0, stated)))
+    cuts = find_cuts(counted(working_frames(clip, working_rate, factor, progress, 0, stated)))
     broken = clip.broken
     longest = max(2 * step, min(PIECE, PIECE_BYTES // (3 * size**2)))
     shots = list(pairwise([0, *cuts, count]))
@@ -104,10 +101,12 @@ def plan_clip(
     if boxes is not None:
         own = np.minimum((np.arange(count) / working_rate * clip.rate + 0.5).astype(int), len(boxes) - 1)
         boxes = boxes[own] / factor
-    request = _Request(step, factor, size, crop, boxes)
+    if isinstance(crop, Box):
+        crop = Box(*(round(number / factor) for number in crop))
+    request = _Request(step, size, crop, boxes)
     takes: list[Take] = []
     for every_frame in (False, True):
-        frames = with_progress(working_frames(clip, working_rate, factor), progress, 1, count)
+        frames = working_frames(clip, working_rate, factor, progress, 1, count)
         place, moving = 0, []
         for piece in left:
             found = _piece_takes(islice(frames, piece.start - place, piece.stop - place), piece, request, every_frame)
@@ -117,6 +116,16 @@ def plan_clip(
         left = moving
     takes.sort(key=lambda take: take.start)
     return ClipPlan(clip, clip.size, clip.rate, working_rate, step, factor, count, len(shots), tuple(takes), broken)
+
+
+def cut_clip(plan: ClipPlan, size: int, progress: Progress = lambda share: None) -> Iterator[CutTake]:
+    """Every take of a plan with frames of size x size; one take at a time is in memory."""
+    frames = working_frames(plan.clip, plan.rate, plan.factor, progress, 2, plan.frames)
+    place = 0
+    for take in plan.takes:
+        own = islice(frames, take.start - place, take.stop - place)
+        place = take.stop
+        yield cut_take(take, own, plan.rate, plan.step, plan.factor, size)
 
 
 def pace(stated: float, requested: float) -> tuple[float, int]:
@@ -131,39 +140,11 @@ def pace(stated: float, requested: float) -> tuple[float, int]:
     return requested * step, step
 
 
-def working_frames(clip: Video, rate: float, factor: int) -> Iterator[Frame]:
-    """The frames of a clip at a steady rate, made smaller by a whole factor: means over factor x factor pixels."""
-    for frame in resampled(clip, rate):
-        if factor == 1:
-            yield frame
-            continue
-        height, width = (side // factor for side in frame.pixels.shape[:2])
-        cut = frame.pixels[: height * factor, : width * factor]
-        yield Frame(cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA), frame.time)
-
-
-def with_progress(frames: Iterator[Frame], progress: Progress, reading: int, total: float) -> Iterator[Frame]:
-    """About `total` frames of reading 0, 1 or 2 of a clip; reports the share of all three every 25 frames."""
-    for number, frame in enumerate(frames):
-        if number % 25 == 0:
-            progress((reading + min(1.0, number / max(1.0, total))) / 3)
-        yield frame
-
-
 def pieces(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
     """Frames start ... stop - 1 in as few parts as possible, of nearly equal length, at most `longest` frames each."""
     count = -(-(stop - start) // longest)
     edges = [start + (stop - start) * number // count for number in range(count + 1)] if count else []
     return list(pairwise(edges))
-
-
-def rescaled(transform: Matrix | None, factor: float) -> Matrix | None:
-    """The same transform for pixels a `factor` smaller (pixel centres have whole coordinates at both sizes)."""
-    if transform is None:
-        return None
-    shift = (factor - 1) / 2
-    larger = np.array([[factor, 0, shift], [0, factor, shift]])
-    return compose(compose(larger, transform), inverted(larger))
 
 
 def rebased(transforms: tuple[Matrix | None, ...]) -> tuple[Matrix | None, ...]:
@@ -175,8 +156,7 @@ def rebased(transforms: tuple[Matrix | None, ...]) -> tuple[Matrix | None, ...]:
     return tuple(compose(back, IDENTITY if transform is None else transform) for transform in transforms)
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Frames start ... stop - 1 of the resampled clip, all of one shot."""
 
     shot: int
@@ -184,15 +164,13 @@ class _Piece:
     stop: int
 
 
-@dataclass(frozen=True)
-class _Request:
-    """The same for all pieces of a clip."""
+class _Request(NamedTuple):
+    """The same for all pieces of a clip; boxes are in pixels of the working size."""
 
     step: int
-    factor: int
     size: int
     crop: Crop
-    boxes: Boxes | None  # in pixels of the working size
+    boxes: Boxes | None
 
 
 def _piece_takes(frames: Iterator[Frame], piece: _Piece, request: _Request, every_frame: bool) -> list[Take] | None:
@@ -221,30 +199,13 @@ def _piece_takes(frames: Iterator[Frame], piece: _Piece, request: _Request, ever
         lost = frozenset(number - begin for number in motion.lost if begin <= number < end and not motion.still)
         room = Box(0, 0, *size) if motion.still else common_box(transforms, size)
         start, stop = piece.start + begin, piece.start + end
-        crop = _window(request, room, copies[begin:end], transforms, max(size) / max(copies[0].shape), start)
+        boxes = None if request.boxes is None else request.boxes[start:stop]
+        shrunk = max(size) / max(copies[0].shape)
+        crop = choose_square(
+            request.crop, room, copies[begin:end], transforms, shrunk, request.step, request.size, boxes
+        )
         takes.append(Take(piece.shot, start, stop, transforms, lost, room, crop))
     return takes
-
-
-def _window(
-    request: _Request,
-    room: Box,
-    copies: list[Pixels],
-    transforms: tuple[Matrix | None, ...],
-    shrunk: float,
-    start: int,
-) -> Box | None:
-    """The square that is requested of a take whose small grey copies are `shrunk` times smaller than its frames."""
-    if isinstance(request.crop, Box):
-        given = Box(*(round(number / request.factor) for number in request.crop))
-        square = middle_square(common(given, room))
-        return square if 2 * square.height >= min(given.height, given.width) else None
-    if request.crop == "centre":
-        return middle_square(room)
-    if request.crop == "labels" and request.boxes is not None:
-        return labels_window(request.boxes[start : start + len(copies)], transforms, room, request.size)
-    small = [rescaled(transform, 1 / shrunk) for transform in transforms]
-    return motion_window(motion_energy(copies, small, request.step), shrunk, room, request.size)
 
 
 def _steady_parts(
@@ -269,3 +230,66 @@ def _small(pixels: Pixels) -> Pixels:
     size = max(1, round(width / shrunk)), max(1, round(height / shrunk))
     small: Pixels = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
     return small
+
+
+# --- shots ---
+
+
+class _Sketch(NamedTuple):
+    tiny: npt.NDArray[np.float32]  # (h, w, 3), grey levels
+    shares: npt.NDArray[np.float32]  # (256, 3): the share of values at or below each level
+
+
+def find_cuts(frames: Iterable[Pixels]) -> list[int]:
+    """The first frame of every shot but the first one, by number; frames are uint8 (H, W, 3) and are not kept."""
+    leaps: list[float] = []  # from frame t to frame t + 1
+    returns: set[tuple[int, int]] = set()  # leaps t < u that a flash makes: frame u + 1 looks like frame t
+    recent: deque[_Sketch] = deque(maxlen=FLASH + 2)
+    for pixels in frames:
+        recent.append(_sketch(pixels))
+        if len(recent) < 2:
+            continue
+        leaps.append(_apart(recent[-2], recent[-1]))
+        last = len(leaps) - 1
+        for first in range(max(0, last - FLASH), last):
+            lower = min(leaps[first], leaps[last])
+            if lower > LEAST and _apart(recent[first - last - 2], recent[-1]) < lower / 2:
+                returns.add((first, last))
+    heights = np.array(leaps)
+    found = {place for place in range(len(leaps)) if _stands_out(heights, place)}
+    flashes = {place for pair in returns if found.issuperset(pair) for place in pair}
+    return [place + 1 for place in sorted(found - flashes)]
+
+
+def _stands_out(leaps: npt.NDArray[np.float64], place: int) -> bool:
+    """Whether a leap is far larger than most on either side of it; a quarter of those may be cuts themselves."""
+    before, after = leaps[max(0, place - AROUND) : place], leaps[place + 1 : place + 1 + AROUND]
+    usual = max(float(np.quantile(side, 0.75, method="lower")) if len(side) else 0.0 for side in (before, after))
+    return bool(leaps[place] > max(LEAST, TIMES * usual))
+
+
+def _sketch(pixels: Pixels) -> _Sketch:
+    height, width = pixels.shape[:2]
+    block = max(1, max(height, width) // SIDE)
+    rows, columns = max(1, height // block), max(1, width // block)
+    cut = pixels[: rows * block, : columns * block]
+    sums: npt.NDArray[np.float32] = np.add.reduceat(cut, range(0, rows * block, block), 0, np.float32)
+    sums = np.add.reduceat(sums, range(0, columns * block, block), 1)
+    step = max(1, block // 4)
+    thin = cut[::step, ::step].reshape(-1, 3)
+    counts = np.stack([np.bincount(thin[:, channel], minlength=256) for channel in range(3)], 1)
+    shares = np.cumsum(counts, 0).astype(np.float32) / np.float32(len(thin))
+    return _Sketch(sums / np.float32(block * block), shares)
+
+
+def _apart(one: _Sketch, two: _Sketch) -> float:
+    """Grey levels: tiny pixels after the best shift, plus the earth mover's distance of the levels."""
+    if one.tiny.shape != two.tiny.shape:
+        return 255.0
+    height, width = one.tiny.shape[:2]
+    down, across = min(SHIFT, height // 4), min(SHIFT, width // 4)
+    fixed = one.tiny[down : height - down, across : width - across]
+    windows = np.lib.stride_tricks.sliding_window_view(two.tiny, fixed.shape[:2], (0, 1))  # (shifts, shifts, 3, h, w)
+    shifted = np.abs(windows - fixed.transpose(2, 0, 1)).mean((2, 3, 4)).min()
+    levels = np.abs(one.shares - two.shares).sum(0).mean()
+    return float(shifted + levels)

@@ -13,13 +13,14 @@ it was made: two runs over the same clips give the same bytes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,8 +35,7 @@ from PIL import Image, ImageDraw
 from visual_dynamics.data.shards import MANIFEST, SETTINGS, holds_footage, open_shard
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
-from visual_dynamics.footage.clip import Record, Settings, prepare_clip, to_json
-from visual_dynamics.footage.sources import ListedClip, find_clips, held_out_scenes
+from visual_dynamics.footage.clips import ListedClip, Record, Settings, find_clips, prepare_clip, to_json
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import saved
 
@@ -228,6 +228,22 @@ def _manifest_files(clips: list[ListedClip], records: dict[str, Record], share: 
         | records[clip.name]
         for clip in chosen
     ]
+
+
+def held_out_scenes(pairs: Mapping[str, int], share: float) -> set[str]:
+    """Scenes that together have at most this share of the pairs, or the smallest scene if none is as small as that.
+
+    pairs: of each scene. The order in which scenes are tried depends on their names alone. A single scene is never held
+    out: nothing would be left to train on.
+    """
+    most, chosen, count = share * sum(pairs.values()), set[str](), 0
+    if share <= 0 or len(pairs) < 2:
+        return chosen
+    for scene in sorted(pairs, key=lambda scene: hashlib.sha256(scene.encode(errors="surrogateescape")).digest()):
+        if count + pairs[scene] <= most and len(chosen) < len(pairs) - 1:
+            chosen.add(scene)
+            count += pairs[scene]
+    return chosen or {min(pairs, key=lambda scene: (pairs[scene], scene))}
 
 
 def _summary(files: list[dict[str, Any]], faults: dict[str, str]) -> dict[str, Any]:

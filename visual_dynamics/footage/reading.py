@@ -1,17 +1,19 @@
-"""A video file, or a folder of pictures, as frames with their times. One frame is in memory at a time.
+"""Clips as they come: video files, folders of pictures, and the labels of PennAction. One frame is in memory at a time.
 
 H, W: height and width of an upright frame in pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import av
+import cv2
 import numpy as np
+import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import why_no_file
@@ -22,7 +24,10 @@ FOLDER_RATE = 30.0  # frames a second, of a folder of pictures
 PICTURES = (".jpg", ".jpeg", ".png")
 LONGEST_STEP = 60.0  # seconds between two frames; a longer step is a wrong time
 ROUNDING = 1e-3  # seconds; Matroska and WebM round times to milliseconds
-REFUSED = ("tty", "hls", "concat", "dash")  # text drawn as frames, and lists that name other files
+UNSAFE = ("tty", "hls", "concat", "dash")  # formats: text drawn as frames, and lists that name other files
+
+Progress = Callable[[float], None]  # share of a clip's work that is done, 0 to 1
+Boxes = npt.NDArray[np.float64]  # (frames, 4): left, top, right, bottom in pixels
 
 
 class Frame(NamedTuple):
@@ -57,7 +62,8 @@ class Video:
         with _opened(self.path) as (container, stream):
             stated = float(stream.guessed_rate or stream.average_rate or 0)  # an average of wrong times is wrong
             self.rate = stated if 0 < stated <= 1000 else USUAL_RATE
-            clock, ratio = _Clock(1 / self.rate), _pixel_ratio(stream)
+            clock, ratio = _Clock(1 / self.rate), float(getattr(stream, "sample_aspect_ratio", None) or 1)
+            ratio = ratio if 0.2 <= ratio <= 5 else 1.0  # width of a pixel over its height; 1 where it is nonsense
             end, ended = 0.0, _stated_length(stream)  # seconds
             self.seconds = ended
             matrices: dict[float, Any] = {}
@@ -137,6 +143,24 @@ def resampled(frames: Iterable[Frame], rate: float) -> Iterator[Frame]:
         number += 1
 
 
+def working_frames(
+    clip: Video, rate: float, factor: int, progress: Progress, reading: int, total: float
+) -> Iterator[Frame]:
+    """The frames of a clip at a steady rate, made smaller by a whole factor: means over factor x factor pixels.
+
+    This is reading 0, 1 or 2 of the clip, of about `total` frames: every 25 frames `progress` gets the share of all
+    three that is done.
+    """
+    for number, (pixels, time) in enumerate(resampled(clip, rate)):
+        if number % 25 == 0:
+            progress((reading + min(1.0, number / max(1.0, total))) / 3)
+        if factor > 1:
+            height, width = (side // factor for side in pixels.shape[:2])
+            cut = pixels[: height * factor, : width * factor]
+            pixels = cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA)
+        yield Frame(pixels, time)
+
+
 class _Clock:
     """Turns the times of a stream, in seconds, into times since its first frame that always increase."""
 
@@ -172,7 +196,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     except (av.FFmpegError, OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: it is not a readable video") from error
     with container:
-        if set(container.format.name.split(",")) & set(REFUSED):
+        if set(container.format.name.split(",")) & set(UNSAFE):
             raise UserError(f"cannot read {path}: it is not a readable video")
         streams = [stream for stream in container.streams.video if stream.codec_context is not None]
         if not streams:
@@ -227,12 +251,43 @@ def turned(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixel
     return np.ascontiguousarray(pixels[:: -1 if down < 0 else 1, :: -1 if across < 0 else 1])
 
 
-def _pixel_ratio(stream: Any) -> float:
-    """Width of a pixel over its height; 1 where the file states none, or nonsense."""
-    ratio = float(getattr(stream, "sample_aspect_ratio", None) or 1)
-    return ratio if 0.2 <= ratio <= 5 else 1.0
-
-
 def _check_size(path: Path, width: int, height: int) -> None:
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise UserError(f"cannot read {path}: its frames of {width} x {height} pixels are too large")
+
+
+class Labels(NamedTuple):
+    """The labels of a sequence of T pictures of PennAction."""
+
+    boxes: Boxes  # pixels count from 0; joints included; NaN: unknown
+    train: bool
+
+
+def read_labels(path: Path) -> Labels:
+    """Boxes and split of a sequence. If a box is missing or empty, that of the visible joints replaces it."""
+    from scipy.io import loadmat
+
+    try:
+        content: dict[str, Any] = loadmat(path, variable_names=["bbox", "x", "y", "visibility", "train"])
+        boxes = np.array(content["bbox"], np.float64).reshape(-1, 4) - 1
+        x, y = (np.array(content[name], np.float64).reshape(-1, 13) - 1 for name in "xy")
+        seen = np.array(content["visibility"]).reshape(-1, 13) > 0
+        train = int(np.array(content["train"]).reshape(-1)[0]) == 1
+    except Exception as error:  # scipy raises all kinds of errors on a broken file
+        raise UserError(f"cannot read {path}: these are no labels of PennAction") from error
+    if not len(boxes) or not len(boxes) == len(x) == len(y) == len(seen):
+        raise UserError(f"cannot read {path}: it has {len(boxes)} boxes, but joints of {len(x)} frames")
+    return Labels(_with_joints(boxes, x, y, seen), train)
+
+
+def _with_joints(
+    boxes: Boxes, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], seen: npt.NDArray[np.bool_]
+) -> Boxes:
+    """Boxes (T, 4) widened to hold the visible joints (T, 13)."""
+    empty = ~((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
+    wide = np.where(empty[:, None], [np.inf, np.inf, -np.inf, -np.inf], boxes)
+    for column, values in ((0, x), (1, y)):
+        wide[:, column] = np.minimum(wide[:, column], np.where(seen, values, np.inf).min(axis=1))
+        wide[:, column + 2] = np.maximum(wide[:, column + 2], np.where(seen, values, -np.inf).max(axis=1))
+    wide[~np.isfinite(wide).all(axis=1)] = np.nan
+    return wide

@@ -1,17 +1,32 @@
-"""One clip becomes its shards, and then a record, which says that they are complete. A worker process does this.
+"""The clips of a folder, and how one of them becomes its shards and a record, which says that they are complete.
 
-Everything written is a function of the clip's bytes and the settings, and each file is written in one step: what a
-killed worker leaves is replaced by the same bytes.
+A table manifest.csv in the folder may have a row per clip, named in the column `file`. `scene` names its scene. Without
+it, clips with the same `source` are one scene: they may show the same people or the same moment. Any other clip is a
+scene of its own. `licence` and `source` are passed on.
+
+PennAction, as published, has 2,326 sequences of pictures, each a scene, and a box around the person in every frame:
+
+frames/0001/000001.jpg ...   the pictures of a sequence, in order
+labels/0001.mat              MATLAB 5: `bbox` (T, 4), left, top, right, bottom in pixels, counted from 1; `x`, `y` and
+                             `visibility` (T, 13) of joints; `train` 1 or -1; `nframes`; `action`, `pose`, `dimensions`
+
+Its frame rate is not stated; the smoothness of the motions suggests 30 a second. Of the paper's selection (7,705
+training and 987 test pairs of 981 sequences) no list was published.
+
+A worker process prepares a clip. Everything written is a function of the clip's bytes and the settings, and each file
+is written in one step: what a killed worker leaves is replaced by the same bytes.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import av
@@ -21,16 +36,37 @@ import numpy as np
 from visual_dynamics.data.shards import FORMAT, MANIFEST, shard_bytes
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
-from visual_dynamics.footage.crops import read_crop
-from visual_dynamics.footage.cut import CutTake, cut_clip
-from visual_dynamics.footage.plan import Boxes, ClipPlan, Progress, plan_clip
-from visual_dynamics.footage.reading import PictureFolder, Video, pictures
-from visual_dynamics.footage.sources import ListedClip, read_labels
+from visual_dynamics.footage.cut import CutTake, read_crop
+from visual_dynamics.footage.plan import ClipPlan, cut_clip, plan_clip
+from visual_dynamics.footage.reading import Boxes, PictureFolder, Progress, Video, pictures, read_labels
 
+TABLE = "manifest.csv"
+VIDEOS = re.compile(
+    r"\.(3g2|3gp|asf|avi|divx|dv|f4v|flv|gif|h26[45]|hevc|ivf|m2ts|m[24]v|mjpe?g|mk3?v|mov|mp4|mpe?g|mts|mxf|nut|og[mv]|qt"
+    r"|rm|rmvb|ts|vob|webm|wmv|y4m)",
+    re.IGNORECASE,
+)
 SHARD_BYTES = 32 * 2**20  # of frames: a shard that holds more is closed
 UNREADABLE = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ListedClip:
+    name: str  # below the folder, with forward slashes
+    path: Path
+    scene: str
+    source: str = ""
+    licence: str = ""
+    split: str = ""  # "train" or "held-out" if it is given; else the scenes decide
+    labels: Path | None = None  # file with a box for each frame
+
+    @property
+    def key(self) -> str:
+        """A name for the files made from it, unique in the folder."""
+        plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in self.name)
+        return f"{plain[:60]}-{hashlib.sha256(self.name.encode(errors='surrogateescape')).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +89,81 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         return {"format": FORMAT} | asdict(self)
+
+
+# --- the folder ---
+
+
+def find_clips(folder: Path) -> list[ListedClip]:
+    """The clips of a folder and the folders in it, and those that only its table names, in the order of their names."""
+    if holds_pennaction(folder):
+        return find_sequences(folder)
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder} is {'a file, not a folder' if folder.exists() else 'missing'}: give a folder of clips"
+        )
+    table = _read_table(folder / TABLE)
+    try:
+        names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if _is_video(path, folder)}
+    except OSError as error:
+        raise UserError(f"cannot read {folder}: {error.strerror or error}") from error
+    if not names | table.keys():
+        raise UserError(f"no clips in {folder} (files named *.mp4, *.mov, *.mkv, *.webm, *.avi and the like)")
+    return [_listed(folder, name, table.get(name, {})) for name in sorted(names | table.keys())]
+
+
+def holds_pennaction(folder: Path) -> bool:
+    return (folder / "frames").is_dir() and (folder / "labels").is_dir()
+
+
+def find_sequences(folder: Path) -> list[ListedClip]:
+    """The sequences of PennAction that have labels, in order."""
+    clips = []
+    for labels in sorted((folder / "labels").glob("*.mat")):
+        path = folder / "frames" / labels.stem
+        try:
+            split = "train" if read_labels(labels).train else "held-out"
+        except UserError:  # reported when the sequence is prepared
+            split = ""
+        clips.append(ListedClip(f"frames/{labels.stem}", path, labels.stem, "PennAction", "", split, labels))
+    if not clips:
+        raise UserError(f"no labels (0001.mat, ...) in {folder / 'labels'}")
+    return clips
+
+
+def _listed(folder: Path, name: str, row: Mapping[str, str]) -> ListedClip:
+    source = row.get("source", "")
+    licence = row.get("licence", "") or row.get("license", "")
+    return ListedClip(name, folder / name, row.get("scene", "") or source or name, source, licence)
+
+
+def _is_video(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.relative_to(folder).parts)
+    return not hidden and VIDEOS.fullmatch(path.suffix) is not None and not path.is_dir()
+
+
+def _read_table(path: Path) -> dict[str, dict[str, str]]:
+    """File name -> its row."""
+    if not path.is_file():
+        return {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    table = {}
+    for row in rows:
+        known = {name.strip(): (value or "").strip() for name, value in row.items() if isinstance(name, str)}
+        name = PurePosixPath(known.get("file", ""))
+        if not name.parts:
+            raise UserError(f"cannot read {path}: it needs a column 'file' with the name of a clip in every row")
+        if name.is_absolute() or ".." in name.parts:
+            raise UserError(f"cannot read {path}: {name} is not below the folder")
+        table[name.as_posix()] = known
+    return table
+
+
+# --- one clip ---
 
 
 def prepare_clip(
