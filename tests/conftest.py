@@ -9,7 +9,7 @@ import torch
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import TINY
-from visual_dynamics.weights import Weights, load_weights, save_weights
+from visual_dynamics.weights import Weights, load_weights, weights_bytes
 
 torch.set_num_threads(1)  # tests run side by side
 
@@ -46,7 +46,7 @@ def tiny_weights_file(tmp_path_factory: pytest.TempPathFactory, tiny_pairs: Pair
     with torch.no_grad():
         posterior = network.encode_motion(pair.frame, pair.difference)
     path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_weights(path, network, posterior, {"step": 0})
+    path.write_bytes(weights_bytes(network, posterior, {"step": 0}))
     return path
 
 

@@ -171,9 +171,9 @@ def test_wrong_images(model: vd.Model, image: Any) -> None:
         lambda: model.apply(image, motion),
         lambda: model.extrapolate(image),
     ):
-        with pytest.raises(vd.UserError, match="cannot read") as told:
+        with pytest.raises(vd.UserError, match="cannot read") as error:
             verb()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)
 
 
 def test_a_pair_of_two_sizes(model: vd.Model) -> None:

@@ -161,7 +161,7 @@ def test_flows_are_measured_once_and_not_hoarded(textures: Pairs, monkeypatch: p
     assert list(sampler._flows) == [2, 3]
 
 
-def test_mistakes_are_told(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_errors(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"10 neighbours .* 4 pairs"):
         FlowTransfer(textures)
     with pytest.raises(UserError, match="training frames are"):

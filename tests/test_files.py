@@ -53,10 +53,10 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(os, step, _FullFile if step == "fdopen" else _full_disk)
     with pytest.raises(
         UserError, match=r"cannot write .*weights\.bin: No space left on device; nothing was changed"
-    ) as told:
+    ) as error:
         write_atomically(path, b"next")
     monkeypatch.undo()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert path.read_bytes() == b"previous"
     assert [entry.name for entry in tmp_path.iterdir()] == ["weights.bin"]
 

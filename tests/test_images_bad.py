@@ -1,4 +1,4 @@
-"""Every bad picture is told as one line, however it is broken and however large it claims to be."""
+"""Every bad picture is an error of one line, however it is damaged and however large it claims to be."""
 
 import os
 import struct
@@ -21,7 +21,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import decode, open_image, read_image
 
 
-def test_bad_files_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_files_are_errors_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = {
         "empty.png": (b"", "the file is empty"),
         "half.png": (VALID["PNG"][: len(VALID["PNG"]) // 2], "truncated"),
@@ -37,10 +37,10 @@ def test_bad_files_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     for name, (data, problem) in bad.items():
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(UserError, match=rf"^cannot read .*: .*{problem}.*$") as told:
+        with pytest.raises(UserError, match=rf"^cannot read .*: .*{problem}.*$") as error:
             read_image(path)
-        assert repr(name)[1:-1] in str(told.value)
-        assert "\n" not in str(told.value)
+        assert repr(name)[1:-1] in str(error.value)
+        assert "\n" not in str(error.value)
     os.mkfifo(tmp_path / "pipe.png")
     for name, problem in {
         "missing.png": "there is no such file", "": "it is a folder, not a picture", "pipe.png": "not a regular file",
@@ -49,10 +49,10 @@ def test_bad_files_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(UserError, match=rf"^cannot read .*: .*{problem}.*$"):
             read_image(f"{tmp_path}/{name}")
 
-    def refuse(*_: object) -> None:
+    def denied(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)  # the superuser may read everything, so a mode of 0 proves nothing
+    monkeypatch.setattr(Path, "open", denied)  # the superuser may read everything, so a mode of 0 proves nothing
     with pytest.raises(UserError, match=r"^cannot read .*text.png: permission denied$"):
         read_image(tmp_path / "text.png")
 
@@ -93,7 +93,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_huge_pictures_are_refused_without_taking_memory(tmp_path: Path) -> None:
+def test_huge_pictures_are_an_error_without_taking_memory(tmp_path: Path) -> None:
     files = {"small.png": VALID["PNG"], **_huge_headers()}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -128,7 +128,7 @@ def _with_scans(count: int) -> bytes:
     return whole[:-2] + whole[start:-2] * count + b"\xff\xd9"
 
 
-def test_jpegs_of_many_scans_are_refused_at_once(tmp_path: Path) -> None:
+def test_jpegs_of_many_scans_are_an_error_at_once(tmp_path: Path) -> None:
     many = _with_scans(900)
     (tmp_path / "many.jpg").write_bytes(many)
     started = time.perf_counter()

@@ -17,11 +17,11 @@ from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, TINY
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
-from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, save_weights
+from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, weights_bytes
 
 
 def sparse_posterior(count: int, latent: int, active: int) -> Posterior:
-    """Posteriors that tell something in the first dimensions only."""
+    """Posteriors that carry something in the first dimensions only."""
     mean, log_variance = torch.zeros(count, latent), torch.zeros(count, latent)
     mean[:, :active] = 2 * seeded(count, active)
     log_variance[:, :active] = -4 + 0.3 * seeded(count, active, seed=1)
@@ -31,7 +31,7 @@ def sparse_posterior(count: int, latent: int, active: int) -> Posterior:
 def test_round_trip(tiny_network: VisualDynamics, tmp_path: Path) -> None:
     tiny_network.train()(torch.rand(4, 3, 16, 16), seeded(4, 3, 16, 16), None)  # moves the batch statistics
     posterior = sparse_posterior(30, 200, 12)
-    save_weights(tmp_path / "m.safetensors", tiny_network, posterior, {"step": 7})
+    (tmp_path / "m.safetensors").write_bytes(weights_bytes(tiny_network, posterior, {"step": 7}))
     loaded = load_weights(tmp_path / "m.safetensors")
     assert loaded.training == {"step": 7}
     assert loaded.network.config == TINY
@@ -59,13 +59,17 @@ def test_posteriors_keep_to_their_space() -> None:
 
 
 def test_the_paper_s_network_fits_into_14_megabytes(tmp_path: Path) -> None:
-    save_weights(tmp_path / "m.safetensors", VisualDynamics(PAPER), sparse_posterior(4000, 3200, 200), {"step": 1})
+    (tmp_path / "m.safetensors").write_bytes(
+        weights_bytes(VisualDynamics(PAPER), sparse_posterior(4000, 3200, 200), {"step": 1})
+    )
     assert 13_990_000 < (tmp_path / "m.safetensors").stat().st_size <= MAX_BYTES
     assert len(load_weights(tmp_path / "m.safetensors").posteriors) > 1000
 
 
 def test_a_network_that_fills_the_file_still_has_posteriors(tiny_network: VisualDynamics, tmp_path: Path) -> None:
-    save_weights(tmp_path / "m.safetensors", tiny_network, sparse_posterior(500, 200, 40), {}, max_bytes=1000)
+    (tmp_path / "m.safetensors").write_bytes(
+        weights_bytes(tiny_network, sparse_posterior(500, 200, 40), {}, max_bytes=1000)
+    )
     assert len(load_weights(tmp_path / "m.safetensors").posteriors) == 500
 
 
@@ -79,7 +83,7 @@ def metadata_of(path: Path) -> dict[str, str]:
     return json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
 
 
-def refusal(path: Path) -> str:
+def error_of(path: Path) -> str:
     with pytest.raises(UserError) as error:
         load_weights(path)
     assert "\n" not in str(error.value) and path.name in str(error.value)
@@ -88,40 +92,40 @@ def refusal(path: Path) -> str:
 
 def test_other_versions_are_named(tiny_weights_file: Path, tmp_path: Path) -> None:
     header = metadata_of(tiny_weights_file) | {"format": json.dumps({"name": "visual-dynamics", "version": 9})}
-    assert "version 9" in refusal(changed(tiny_weights_file, tmp_path / "v9.safetensors", header))
+    assert "version 9" in error_of(changed(tiny_weights_file, tmp_path / "v9.safetensors", header))
 
 
 @pytest.mark.parametrize("part", [0, 4, 100, 3000, -1])
 def test_truncated_files(tiny_weights_file: Path, tmp_path: Path, part: int) -> None:
     (tmp_path / "cut.safetensors").write_bytes(tiny_weights_file.read_bytes()[:part])
-    refusal(tmp_path / "cut.safetensors")
+    error_of(tmp_path / "cut.safetensors")
 
 
 def test_foreign_files(tiny_weights_file: Path, tmp_path: Path) -> None:
     save_file({"a": torch.zeros(3)}, tmp_path / "foreign.safetensors")
-    assert "not a visual-dynamics model" in refusal(tmp_path / "foreign.safetensors")
+    assert "not a visual-dynamics model" in error_of(tmp_path / "foreign.safetensors")
     (tmp_path / "noise.safetensors").write_bytes(bytes(range(256)) * 20)
-    refusal(tmp_path / "noise.safetensors")
+    error_of(tmp_path / "noise.safetensors")
     torch.save({"weights": torch.zeros(3)}, tmp_path / "pickle.safetensors")
-    refusal(tmp_path / "pickle.safetensors")
-    refusal(tmp_path / "missing.safetensors")
-    refusal(tmp_path)
+    error_of(tmp_path / "pickle.safetensors")
+    error_of(tmp_path / "missing.safetensors")
+    error_of(tmp_path)
 
 
 def test_other_configurations_and_missing_parts(tiny_weights_file: Path, tmp_path: Path) -> None:
     header = metadata_of(tiny_weights_file)
     other = header | {"network": json.dumps(PAPER.to_dict())}
-    assert "Missing key(s) in state_dict" in refusal(changed(tiny_weights_file, tmp_path / "o.safetensors", other))
+    assert "Missing key(s) in state_dict" in error_of(changed(tiny_weights_file, tmp_path / "o.safetensors", other))
     for broken in ({"network": "{}"}, {"network": "[1]"}, {"network": "nonsense"}, {"training": "{"}):
-        refusal(changed(tiny_weights_file, tmp_path / "broken.safetensors", header | broken))
+        error_of(changed(tiny_weights_file, tmp_path / "broken.safetensors", header | broken))
     tensors = load_file(tiny_weights_file)
     for name in ("posteriors.mean", "network.motion_decoder.last.bias"):
         lacking = {key: value for key, value in tensors.items() if key != name}
         (tmp_path / "lacking.safetensors").write_bytes(save(lacking, header))
-        refusal(tmp_path / "lacking.safetensors")
+        error_of(tmp_path / "lacking.safetensors")
     tensors["posteriors.dimensions"] = tensors["posteriors.dimensions"] + 100_000
     (tmp_path / "wild.safetensors").write_bytes(save(tensors, header))
-    assert "posteriors" in refusal(tmp_path / "wild.safetensors")
+    assert "posteriors" in error_of(tmp_path / "wild.safetensors")
 
 
 def small_prior(latent: int) -> LearnedPrior:
@@ -170,11 +174,11 @@ def test_malformed_learned_priors(light: Path, tmp_path: Path) -> None:
     }
     for name, value in changes.items():
         broken.write_bytes(save(tensors | {name: value}, header))
-        assert "learned prior is malformed" in refusal(broken)
+        assert "learned prior is malformed" in error_of(broken)
         broken.write_bytes(save({key: part for key, part in tensors.items() if key != name}, header))
-        assert name in refusal(broken)
+        assert name in error_of(broken)
     broken.write_bytes(save({key: part for key, part in tensors.items() if not key.startswith("prior.")}, header))
-    assert "neither training posteriors nor a learned prior" in refusal(broken)
+    assert "neither training posteriors nor a learned prior" in error_of(broken)
 
 
 def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, tmp_path: Path) -> None:
@@ -234,9 +238,9 @@ def test_malformed_steps(tiny_weights: Weights, tmp_path: Path) -> None:
     name = next(name for name in tensors if name.startswith("steps."))
     for value in (tensors[name][:1].clone(), tensors[name] / 0):
         path.write_bytes(save(tensors | {name: value}, header))
-        assert "malformed" in refusal(path)
+        assert "malformed" in error_of(path)
     path.write_bytes(save({key: value for key, value in tensors.items() if key != name}, header))
-    assert name in refusal(path)
+    assert name in error_of(path)
 
 
 @pytest.mark.parametrize("eight_bits", [False, True])
@@ -253,7 +257,7 @@ def test_overwritten_bytes(tiny_weights: Weights, tmp_path: Path, eight_bits: bo
         damaged = tensors[name].clone()
         damaged.flatten()[0] = number
         path.write_bytes(save(tensors | {name: damaged}, header))
-        assert f"{name} holds impossible numbers" in refusal(path)
+        assert f"{name} holds impossible numbers" in error_of(path)
 
 
 # --- models by shipped name, path or Hub id ---
@@ -342,7 +346,7 @@ def test_push(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path, tmp_path
     assert len(FakeApi.made) == 2
 
 
-def test_a_hub_that_cannot_be_reached_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))

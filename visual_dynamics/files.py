@@ -19,7 +19,8 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
     parts: dict[Path, Path] = {}  # path -> the temporary file that will replace it
     path, done = folder, False
     try:
-        made = _make_folder(folder)
+        made = missing_folders(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             path = folder / name
             if path.is_dir():
@@ -41,7 +42,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
         if not done:
             for part in parts.values():
                 part.unlink(missing_ok=True)
-            remove_empty(made)
+            remove_empty([each for each in made if each.is_dir()])
 
 
 def check_folder(path: Path) -> None:
@@ -77,14 +78,3 @@ def remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
         except OSError:
             return
-
-
-def _make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it; returns the ones that were missing."""
-    missing = missing_folders(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        remove_empty([folder for folder in missing if folder.is_dir()])
-        raise
-    return missing

@@ -232,8 +232,8 @@ def _from_numbers(image: Image.Image, sixteen_bits: bool) -> Picture:
         raise UserError(f"its values lie between {values.min():.6g} and {values.max():.6g}, not 0 and {whites[-1]}")
     white = next(white for white in whites if values.max() <= white)
     grey = np.empty(values.shape, np.uint8)
-    for row, line in enumerate(values):  # row by row: floats of the whole picture would take 8 times its memory
-        grey[row] = np.floor(np.maximum(line.astype(np.float64), 0) * (255 / white) + 0.5)
+    for row, numbers in enumerate(values):  # row by row: floats of the whole picture would take 8 times its memory
+        grey[row] = np.floor(np.maximum(numbers.astype(np.float64), 0) * (255 / white) + 0.5)
     transparent = image.info.get("transparency")  # a 16-bit PNG may name one value as transparent
     alpha = np.where(values == transparent, np.uint8(0), np.uint8(255)) if isinstance(transparent, int) else None
     return Picture(np.repeat(grey[..., None], 3, axis=2), alpha)
@@ -253,7 +253,7 @@ _END, _SCAN, _WITHOUT_LENGTH = 0xD9, 0xDA, (0x01, *range(0xD0, 0xD9))  # the las
 
 
 def _check_scans(stream: BinaryIO) -> None:
-    """Refuse a JPEG that would be decoded hundreds of times over: some 300 kB can take a minute."""
+    """An error for a JPEG that would be decoded hundreds of times: 300 kB can take a minute."""
     start = stream.read(2)
     stream.seek(0)
     if start != b"\xff\xd8":

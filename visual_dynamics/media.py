@@ -22,7 +22,7 @@ MIN_FPS, MAX_FPS = 0.1, 240.0
 GIF_SHORTEST = 2  # hundredths of a second; browsers slow anything shorter down to 10
 MP4_LONGER_SIDE = 256  # pixels; smaller clips are enlarged to at least this, by a whole number
 LABEL_SIZE = 12  # pixels
-MAX_AREA = 64_000_000  # pixels of all pictures of a grid or clip; a GIF of so many takes a minute
+MAX_AREA = 64_000_000  # pixels of all pictures of a grid or clip; a GIF of that size takes a minute
 LABEL_HEIGHT = LABEL_SIZE + 4
 
 

@@ -98,7 +98,7 @@ def push(path: Path, hub_id: str) -> str:
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
-    load_weights(path)  # refuses what is no model
+    load_weights(path)  # an error if it is no model
     found = HUB_ID.fullmatch(hub_id)
     if not found or found[2]:
         raise UserError(f"{hub_id!r} is not a Hub id: give owner/name")
@@ -133,13 +133,6 @@ def _hub_errors(words: str) -> Iterator[None]:
 
 
 # --- writing ---
-
-
-def save_weights(
-    path: Path, network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
-) -> None:
-    """Write the file that `weights_bytes` makes."""
-    write_atomically(path, weights_bytes(network, posterior, training, max_bytes))
 
 
 def weights_bytes(

@@ -32,7 +32,7 @@ def cut_frames(sheet: Pixels, top: int = 0, left: int = 0, size: int = CELL) -> 
 
 
 def paint(path: Path, colour: tuple[int, int, int, int], rows: tuple[int, int] = (20, 60), cells: int = 21) -> None:
-    """A layer: a bar 8 pixels wide in every cell of the first so many rows of cells."""
+    """A layer: a bar 8 pixels wide in every cell of the first n rows of cells."""
     sheet = np.zeros((21, CELL, 13, CELL, 4), np.uint8)
     sheet[:cells, rows[0] : rows[1], :, 28:36] = colour
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_ones_are_told(tmp_path: Path, kind: str) -> None:
+def test_damaged_ones_are_an_error(tmp_path: Path, kind: str) -> None:
     path = save(tmp_path / f"walk.{kind}", frames())
     whole = path.read_bytes()
     for share in (0.2, 0.5, 0.8):

@@ -112,8 +112,8 @@ def test_what_other_programs_leave_out(tmp_path: Path) -> None:
 
 
 def test_fractions_of_a_millisecond_are_rounded(tmp_path: Path) -> None:
-    for told, kept in ((33.4, 33), (16.7, 17), (100.0, 100), (0.2, 1)):
-        assert read_aseprite(write(tmp_path, changed(f"{ONE}/duration", told))).durations.tolist() == [50, kept, 150]
+    for written, kept in ((33.4, 33), (16.7, 17), (100.0, 100), (0.2, 1)):
+        assert read_aseprite(write(tmp_path, changed(f"{ONE}/duration", written))).durations.tolist() == [50, kept, 150]
 
 
 def test_byte_order_marks_and_line_breaks_in_names(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = entry(0, 0, 8, 10)
     far["sourceSize"] = {"w": 16_384, "h": 16_384}
     assert "1 frames of 16384 x 16384 pixels are too large" in complaint(tmp_path, with_frames(far))
-    monkeypatch.setattr(sheets, "MAX_PIXELS", 239)
-    assert "3 frames of 8 x 10 pixels are too large" in complaint(tmp_path, HASH)
+    monkeypatch.setattr(sheets, "MAX_PIXELS", 639)  # enough for the picture of 600
+    assert "8 frames of 8 x 10 pixels are too large" in complaint(tmp_path, with_frames(*[entry(0, 0, 8, 10)] * 8))
     monkeypatch.setattr(aseprite, "MAX_BYTES", 100)
     assert "too large (at most 100 bytes)" in complaint(tmp_path, HASH)
 
@@ -253,7 +253,7 @@ PLACES += [f"{ONE}/duration", f"{ONE}/rotated", "meta", "meta/image", "meta/fram
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), JSON)
-def test_whatever_stands_in_a_field_is_read_or_told(
+def test_whatever_stands_in_a_field_is_read_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, place: str, value: Any
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "any"

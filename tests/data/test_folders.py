@@ -96,10 +96,10 @@ def test_grey_and_transparent_images_become_rgb(tmp_path: Path) -> None:
     assert pairs.next_frames[0, :, 0, 0].tolist() == [90, 91, 92]
 
 
-def test_progress_is_told(folder: Path) -> None:
-    told: list[tuple[int, int]] = []
-    read_pairs(folder, "train", progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+def test_progress_is_reported(folder: Path) -> None:
+    reported: list[tuple[int, int]] = []
+    read_pairs(folder, "train", progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("kind", ["clear", "turned", "deep"])
@@ -254,7 +254,7 @@ def huge_png(side: int) -> bytes:
 
 @pytest.mark.parametrize("side", [8_001, 12_000, 100_000])
 @pytest.mark.filterwarnings("error")
-def test_giant_images_are_refused_undecoded(folder: Path, side: int) -> None:
+def test_giant_images_are_an_error_before_decoding(folder: Path, side: int) -> None:
     (folder / "2_im1.webp").unlink()
     (folder / "2_im1.png").write_bytes(huge_png(side))
     text = complaint(folder, size=4)
@@ -286,7 +286,9 @@ def test_a_zip_with_two_folders_of_pairs(folder: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 2000), junk=st.binary(max_size=8))
-def test_any_damage_to_a_zip_is_read_or_told(tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes) -> None:
+def test_a_damaged_zip_is_read_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes
+) -> None:
     folder = tmp_path_factory.mktemp("damaged") / "pairs"
     write(folder, 1)
     write(folder, 2)

@@ -123,7 +123,7 @@ def test_a_character_does_not_depend_on_the_count(layers: Path) -> None:
 
 
 def test_characters_differ_in_their_pixels(tmp_path: Path) -> None:
-    """Five eyes, all hidden: of the ten recipes only two can be told apart."""
+    """Five eyes, all hidden: of the ten recipes only two differ."""
     folder = few(tmp_path, eyes=5)
     assert len({c.digest for c in compose(folder, 2, seed=0)}) == 2
     assert "make 2 distinct characters, not 3" in complaint(folder, 3)
@@ -132,18 +132,18 @@ def test_characters_differ_in_their_pixels(tmp_path: Path) -> None:
 def test_clothes_that_vanish_in_an_animation_are_left_out(tmp_path: Path) -> None:
     folder = few(tmp_path)
     paint(folder / "hair/male/bald/black.png", (80, 0, 0, 255), (20, 30), cells=20)
-    told: list[str] = []
-    characters = list(compose(folder, 2, 0, told.append))
+    messages: list[str] = []
+    characters = list(compose(folder, 2, 0, messages.append))
     assert not any("hair/male/bald/black.png" in c.recipe for c in characters)
-    assert told[-1] == "hair/male/bald/black.png is left out: it is empty in hurt"
+    assert messages[-1] == "hair/male/bald/black.png is left out: it is empty in hurt"
 
 
-def test_what_is_missing_is_told_and_done_without(tmp_path: Path, layers: Path) -> None:
-    told: list[str] = []
+def test_what_is_missing_is_reported_and_left_out(tmp_path: Path, layers: Path) -> None:
+    messages: list[str] = []
     done: list[tuple[int, int]] = []
-    (character,) = compose(few(tmp_path), 1, 0, told.append, lambda *pair: done.append(pair))
-    assert told[0].startswith("no female bodies in ")
-    assert told[1].startswith(
+    (character,) = compose(few(tmp_path), 1, 0, messages.append, lambda *pair: done.append(pair))
+    assert messages[0].startswith("no female bodies in ")
+    assert messages[1].startswith(
         "no layers for feet, legs, torso, arms, belt, shoulders, head, bow, spear, dagger, wand of male"
     )
     assert [character.attributes[name] for name in ("sex", "weapon", "legs")] == ["male", "none", "none"]
@@ -152,7 +152,7 @@ def test_what_is_missing_is_told_and_done_without(tmp_path: Path, layers: Path) 
     assert Layers(layers).remarks() == ["1 oversize weapons are left out: their cells are larger than 64x64"]
 
 
-def test_mistakes_are_told_in_one_line(tmp_path: Path) -> None:
+def test_mistakes_are_errors_of_one_line(tmp_path: Path) -> None:
     assert complaint(tmp_path / "nowhere").startswith("no such folder of layers: ")
     (tmp_path / "cat.png").write_bytes(b"a cat")
     assert complaint(tmp_path).startswith("no layers in ")

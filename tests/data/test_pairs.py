@@ -44,7 +44,7 @@ def test_size_length_and_subset() -> None:
         (torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8), r"\(M, 3, H, W\)"),
     ],
 )
-def test_bad_tensors_are_refused(frames: torch.Tensor, next_frames: torch.Tensor, complaint: str) -> None:
+def test_bad_tensors_are_an_error(frames: torch.Tensor, next_frames: torch.Tensor, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Pairs.of(frames, next_frames)
 
@@ -148,6 +148,6 @@ class TestSharedFrames:
             ({"second": torch.zeros(4)}, "int64"),
         ],
     )
-    def test_bad_tensors_are_refused(self, change: dict[str, torch.Tensor], words: str) -> None:
+    def test_bad_tensors_are_an_error(self, change: dict[str, torch.Tensor], words: str) -> None:
         with pytest.raises(ValueError, match=words):
             Pairs(**{**vars(self.some()), **change})

@@ -45,7 +45,7 @@ class TestCharacters:
         assert torch.equal(chosen.rgba(0), made.rgba(2))
         assert made.subset(slice(1, 3)).numbers.tolist() == [1, 2]
 
-    def test_parts_that_do_not_fit_are_refused(self, made: Characters) -> None:
+    def test_parts_that_do_not_fit_are_an_error(self, made: Characters) -> None:
         with pytest.raises(ValueError, match=re.escape("masks of 3 characters are (3, 178, 450), not (2, 178, 450)")):
             Characters(made.frames, made.palette, made.masks[:2], made.attributes, made.numbers)
 

@@ -43,7 +43,7 @@ class TestPackedForm:
         assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize("name", ["frames.u16.xz", "masks.packbits.xz", "palette.npy", "sprite_large_labels.txt"])
-    def test_broken_files_are_told_in_a_line(self, packed: Path, name: str) -> None:
+    def test_broken_files_are_an_error_of_one_line(self, packed: Path, name: str) -> None:
         file = packed / name
         whole = file.read_bytes()
         for content in (b"", b"\x80 something else entirely", whole[: len(whole) // 2 + 1]):
@@ -56,7 +56,7 @@ class TestPackedForm:
             assert str(file) in complaint(packed)
 
     @pytest.mark.parametrize("name", ["frames.u16.xz", "masks.packbits.xz"])
-    def test_other_sizes_are_refused(self, packed: Path, name: str) -> None:
+    def test_other_sizes_are_an_error(self, packed: Path, name: str) -> None:
         values = lzma.decompress((packed / name).read_bytes())
         (packed / name).write_bytes(lzma.compress(values[:-1], preset=0))
         assert f"{name} holds only 2 of the 3 characters" in complaint(packed)
@@ -116,11 +116,11 @@ class TestPublishedFiles:
     def test_reads_what_was_published(self, made: Characters, tmp_path: Path) -> None:
         publish(made.subset([2, 0]), tmp_path)
         (tmp_path / "sprites_splits.mat").write_text("not a character")
-        told: list[tuple[int, int]] = []
-        read = read_characters(tmp_path, progress=lambda done, total: told.append((done, total)))
+        reported: list[tuple[int, int]] = []
+        read = read_characters(tmp_path, progress=lambda done, total: reported.append((done, total)))
         assert_same(read, made.subset([0, 2]))
         assert (read.palette == made.palette).all()
-        assert told == [(1, 2), (2, 2)]
+        assert reported == [(1, 2), (2, 2)]
         assert_same(read_characters(tmp_path, [2]), made.subset([2]))
         assert complaint(tmp_path, numbers=[1]) == f"no sprite character 1 among the 2 in {tmp_path}"
 
@@ -129,7 +129,7 @@ class TestPublishedFiles:
         (tmp_path / "sprites_0.mat").write_text("")
         assert "pip install 'visual-dynamics[sprites]'" in complaint(tmp_path)
 
-    def test_broken_files_are_told_in_a_line(self, made: Characters, tmp_path: Path) -> None:
+    def test_broken_files_are_an_error_of_one_line(self, made: Characters, tmp_path: Path) -> None:
         publish(made.subset([0]), tmp_path)
         file = tmp_path / "sprites_0.mat"
         whole = file.read_bytes()
@@ -150,7 +150,7 @@ class TestPublishedFiles:
             ("masks", (20, 1), 0.0),
         ],
     )
-    def test_other_contents_are_refused(
+    def test_other_contents_are_an_error(
         self, made: Characters, tmp_path: Path, place: str, shape: tuple[int, int], value: float
     ) -> None:
         publish(made.subset([0]), tmp_path)

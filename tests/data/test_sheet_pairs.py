@@ -59,7 +59,7 @@ def test_a_size_of_cells_looks_like_64x64(words: str) -> None:
     assert read_cell("64x48") == (64, 48)
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_an_error() -> None:
     with pytest.raises(UserError, match="4 x 6 pixels do not fit into the model's 5 x 5"):
         sheet_pairs([made_sheet()], "neighbours", 5, 0.0)
     with pytest.raises(UserError, match="no two frames"):

@@ -20,7 +20,7 @@ from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import TINY
 from visual_dynamics.reporting.base import Measured
-from visual_dynamics.weights import save_weights
+from visual_dynamics.weights import weights_bytes
 
 CPU = torch.device("cpu")
 
@@ -31,7 +31,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     torch.manual_seed(0)
     network = VisualDynamics(replace(TINY, size=64))
     weights = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_weights(weights, network, Posterior(*torch.randn(2, 3, 200)), {"step": 0})
+    weights.write_bytes(weights_bytes(network, Posterior(*torch.randn(2, 3, 200)), {"step": 0}))
     patch = pytest.MonkeyPatch()
     for name in ("ANIMATIONS", "SHOWN"):
         patch.setattr(animation, name, ("slash",))

@@ -114,8 +114,8 @@ def test_ways_add_up() -> None:
     first = Field(torch.ones(2, 32, 40), nothing, 4)
     first.source[:, :, 20:] = torch.tensor([5.0, -2])[:, None, None]  # a seam
     second = Field(torch.full((2, 32, 40), 0.55), nothing, 4)
-    way = then(first, second)
-    found = way.source.flatten(1).T.unique(dim=0)
+    both = then(first, second)
+    found = both.source.flatten(1).T.unique(dim=0)
     torch.testing.assert_close(found, torch.tensor([[1.55, 1.55], [5.55, -1.45]]))
     hidden = Field(torch.zeros(2, 32, 40), nothing.clone(), 4)
     hidden.made_up[10] = 1

@@ -25,7 +25,7 @@ from visual_dynamics.sampling.latents import (
 
 
 def two_posteriors() -> TrainingPosteriors:
-    """Dimension 0 tells two training pairs apart, dimension 1 tells nothing."""
+    """Dimension 0 differs between two training pairs, dimension 1 carries nothing."""
     mean = torch.tensor([[-3.0, 0.0], [3.0, 0.0]])
     log_variance = torch.tensor([[-4.0, 0.0], [-4.0, 0.0]])
     return TrainingPosteriors.compress(Posterior(mean, log_variance), max_bytes=100)

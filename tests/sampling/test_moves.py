@@ -76,7 +76,7 @@ class BrightnessDecoder:
 
 
 def made_up(pairs: int = 500) -> Posterior:
-    """Dimension 1 tells most, 3 less, 0 hardly anything, 2 nothing."""
+    """Dimension 1 carries most, 3 less, 0 hardly anything, 2 nothing."""
     mean = seeded(pairs, 4) * torch.tensor([0.05, 0.9, 0.0, 0.5])
     return Posterior(mean, torch.tensor([-0.01, -6.0, 0.0, -1.0]).expand(pairs, 4))
 

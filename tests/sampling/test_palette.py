@@ -83,7 +83,7 @@ def test_snapping_keeps_to_its_memory() -> None:
 @pytest.mark.parametrize("outline", [OUTLINE, (0, 0, 0)], ids=["near black", "black"])
 @pytest.mark.parametrize("deviation", [0, 0.02, 0.05])
 def test_alpha_of_a_noisy_next_frame(outline: tuple[int, int, int], deviation: float) -> None:
-    """A dark outline is told from the background by what the sprite looks like elsewhere."""
+    """A dark outline is distinguished from the background by what the sprite looks like elsewhere."""
     before, after = figure(0, outline), figure(2, outline)
     truth = after[..., 3] == 255
     wrong = opaque_pixels(predicted(after, deviation), before[None])[0] != truth

@@ -14,7 +14,7 @@ from visual_dynamics.sampling.spectral import SpectralDecoder
 
 
 def trained(config: NetworkConfig) -> VisualDynamics:
-    """A network whose batch norms tell something, as after training; only (b), (d) and (e) are used here."""
+    """A network whose batch norms are not the identity, as after training; only (b), (d) and (e) are used here."""
     torch.manual_seed(0)
     network = VisualDynamics(config).eval()
     for module in network.motion_decoder.modules():

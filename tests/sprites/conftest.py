@@ -14,7 +14,7 @@ from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.files import write_together
 from visual_dynamics.sprites.files import sheet_files
-from visual_dynamics.weights import Weights, save_weights
+from visual_dynamics.weights import Weights, weights_bytes
 
 UP, LEFT, DOWN = Tag("walk/up", 0, 3), Tag("walk left", 4, 6, "pingpong"), Tag("fall", 7, 8)
 RED, BLUE = (220, 40, 60), (60, 90, 230)
@@ -48,7 +48,7 @@ def black_weights_file(tmp_path: Path, tiny_weights: Weights) -> Path:
     """A tiny model as for sprites: what is transparent is black."""
     tiny_weights.network.config = replace(tiny_weights.network.config, background=0.0)
     path = tmp_path / "models" / "black.safetensors"
-    save_weights(path, tiny_weights.network, tiny_weights.posteriors.posterior(torch.arange(40)), {})
+    path.write_bytes(weights_bytes(tiny_weights.network, tiny_weights.posteriors.posterior(torch.arange(40)), {}))
     return path
 
 

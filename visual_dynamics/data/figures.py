@@ -122,8 +122,8 @@ def _clothes(random: torch.Generator, pictures: int) -> Clothes:
     pattern = 0.15 * torch.rand(shape, generator=random)
     waves = 60 * torch.rand(*shape, 2, generator=random)
     if not pictures:
-        nothing = torch.zeros(shape, dtype=torch.long)
-        return Clothes(colours, pattern, waves, torch.zeros(CHUNK, dtype=torch.bool), nothing, torch.zeros(*shape, 2))
+        zeros = torch.zeros(shape, dtype=torch.long)
+        return Clothes(colours, pattern, waves, torch.zeros(CHUNK, dtype=torch.bool), zeros, torch.zeros(*shape, 2))
     real = torch.rand(CHUNK, generator=random) < 0.5
     which = torch.randint(pictures, shape, generator=random)
     return Clothes(colours, pattern, waves, real, which, torch.rand(*shape, 2, generator=random))
@@ -134,9 +134,9 @@ def _real_walls(random: torch.Generator, walls: Tensor, pictures: Tensor) -> Ten
     there, mirrored = (torch.rand(CHUNK, generator=random) < 0.5 for _ in range(2))
     side = 2 ** -torch.rand(CHUNK, generator=random)
     across, down = ((2 * torch.rand(CHUNK, generator=random) - 1) * (1 - side) for _ in range(2))
-    nothing = torch.zeros(CHUNK)
+    zeros = torch.zeros(CHUNK)
     turned = torch.where(mirrored, -side, side)
-    maps = torch.stack([turned, nothing, across, nothing, side, down], 1).view(-1, 2, 3)[: len(walls)].to(walls.device)
+    maps = torch.stack([turned, zeros, across, zeros, side, down], 1).view(-1, 2, 3)[: len(walls)].to(walls.device)
     which = torch.randint(len(pictures), (CHUNK,), generator=random)[: len(walls)].to(walls.device)
     grid = F.affine_grid(maps, list(walls.shape), align_corners=False)
     windows = F.grid_sample(pictures[which].float() / 255, grid, padding_mode="border", align_corners=False)
@@ -145,11 +145,11 @@ def _real_walls(random: torch.Generator, walls: Tensor, pictures: Tensor) -> Ten
 
 def _colours(random: torch.Generator) -> Tensor:
     """(CHUNK, P, 3) in [0, 1], in the order of the parts: both arms and both legs of a figure are alike."""
-    loud = torch.rand(CHUNK, 1, 1, generator=random)  # clothes, skin and walls rarely are
+    saturation = torch.rand(CHUNK, 1, 1, generator=random)  # clothes, skin and walls rarely are
 
     def muted(*shape: int) -> Tensor:
         colours = torch.rand(CHUNK, *shape, 3, generator=random)
-        return colours.mean(-1, keepdim=True).lerp(colours, loud)
+        return colours.mean(-1, keepdim=True).lerp(colours, saturation)
 
     ball, other = muted(1), muted(1)
     figures = []
@@ -166,24 +166,24 @@ def _colours(random: torch.Generator) -> Tensor:
 def _walls(random: torch.Generator, size: int, device: torch.device, count: int) -> Tensor:
     """(count, 3, S, S) in [0, 1]: clouds of all sizes, and boxes with hard edges."""
 
-    def lots(*shape: int) -> Tensor:
+    def uniform(*shape: int) -> Tensor:
         return torch.rand(CHUNK, *shape, generator=random)[:count].to(device)
 
     def muted(colours: Tensor) -> Tensor:
-        return colours.mean(1, keepdim=True).lerp(colours, loud)
+        return colours.mean(1, keepdim=True).lerp(colours, saturation)
 
-    loud = 0.6 * lots(1, 1, 1)
-    wall = muted(lots(3, 1, 1)).expand(-1, -1, size, size).clone()
+    saturation = 0.6 * uniform(1, 1, 1)
+    wall = muted(uniform(3, 1, 1)).expand(-1, -1, size, size).clone()
     for number, cells in enumerate(CLOUDS):
         cloud = muted(torch.randn(CHUNK, 3, cells, cells, generator=random)[:count].to(device))
-        strength = 0.3 / 1.6**number * lots(1, 1, 1)
+        strength = 0.3 / 1.6**number * uniform(1, 1, 1)
         wall += strength * F.interpolate(cloud, size=size, mode="bicubic", align_corners=False)
     place = (torch.arange(size, device=device) + 0.5) / size
     for _ in range(BOXES):
-        low, side, there = 1.2 * lots(2) - 0.2, 0.5 * lots(2), lots(1, 1, 1) < 0.5
+        low, side, there = 1.2 * uniform(2) - 0.2, 0.5 * uniform(2), uniform(1, 1, 1) < 0.5
         inside = (place > low[:, :, None]) & (place < (low + side)[:, :, None])  # (count, 2, S): in x and in y
         box = inside[:, None, 0, None, :] & inside[:, None, 1, :, None] & there  # (count, 1, S, S)
-        wall += box * muted(lots(3, 1, 1) - 0.5)
+        wall += box * muted(uniform(3, 1, 1) - 0.5)
     return wall.clamp(0, 1)
 
 
@@ -227,7 +227,7 @@ def _figure(random: torch.Generator, number: int) -> tuple[Parts, Parts]:
 
     def pose(walk: Tensor, sway: Tensor, swing: Tensor, bend: Tensor) -> Tensor:
         def onward(start: Tensor, angle: Tensor, length: float) -> Tensor:
-            """The end of a bar of so many heights that hangs from `start`, turned by an angle."""
+            """The end of a bar from `start`, turned by an angle; its length is in heights of the figure."""
             return start + length * height[:, None] * torch.stack([angle.sin(), angle.cos()], 1)
 
         seat = hips + walk * height[:, None]
@@ -268,12 +268,13 @@ def _ball(random: torch.Generator) -> tuple[Parts, Parts]:
 def _bar(ends: Tensor, radius: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """How far each pixel is covered by a bar (N, 2, 2) of a radius (N,): (N, S, S); and its places along and across."""
     pixel = (torch.arange(size, device=ends.device) + 0.5) / size
-    start, way = ends[:, 0], ends[:, 1] - ends[:, 0]
-    length = way.norm(dim=1)  # 0: a ball, which may point anywhere
-    way = torch.where(length[:, None] > 0, way / length[:, None], torch.tensor([1.0, 0.0], device=ends.device))
+    start, line = ends[:, 0], ends[:, 1] - ends[:, 0]
+    length = line.norm(dim=1)  # 0: a ball, which may point anywhere
+    to_right = torch.tensor([1.0, 0.0], device=ends.device)
+    unit = torch.where(length[:, None] > 0, line / length[:, None], to_right)
     x, y = pixel[None, None, :] - start[:, 0, None, None], pixel[None, :, None] - start[:, 1, None, None]
-    along = x * way[:, 0, None, None] + y * way[:, 1, None, None]
-    across = y * way[:, 0, None, None] - x * way[:, 1, None, None]
+    along = x * unit[:, 0, None, None] + y * unit[:, 1, None, None]
+    across = y * unit[:, 0, None, None] - x * unit[:, 1, None, None]
     beyond = along - along.clamp(min=0).minimum(length[:, None, None])
     distance = (beyond.square() + across.square()).sqrt()
     cover = (0.5 + size * (radius[:, None, None] - distance)).clamp(0, 1)

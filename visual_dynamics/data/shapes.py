@@ -232,5 +232,5 @@ def _normal(uniform: Array) -> Array:
 def _motions(uniform: Array) -> Array:
     """(N, 2) uniform numbers to the motions (N, 3, 2): circle (0, c), square (s, 0), triangle (c, -c)."""
     c, s = _between(uniform, MOTION_RANGE).T
-    nothing = np.zeros_like(c)
-    return np.stack([np.stack([nothing, c], 1), np.stack([s, nothing], 1), np.stack([c, -c], 1)], axis=1)
+    zeros = np.zeros_like(c)
+    return np.stack([np.stack([zeros, c], 1), np.stack([s, zeros], 1), np.stack([c, -c], 1)], axis=1)

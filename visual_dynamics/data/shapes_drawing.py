@@ -189,9 +189,9 @@ def _integer_triangle(x: Array, y: Array, size: Array, rows: Array) -> Spans:
     left, right, top = _round(x - size / 2), _round(x + size / 2), _round(y - size)
     x, y = _round(x), _round(y)
     t = np.floor((rows - top) * _SUB)
-    way = np.clip((t + 0.5) / (_SUB * (y - top)), 0, 1)  # from the top edge to the apex
-    first = np.floor(_SUB * (left + (x - left) * way) + 0.5) / _SUB
-    last = np.ceil(_SUB * (right + (x - right) * way) - 0.5) / _SUB
+    down = np.clip((t + 0.5) / (_SUB * (y - top)), 0, 1)  # 0 at the top edge, 1 at the apex
+    first = np.floor(_SUB * (left + (x - left) * down) + 0.5) / _SUB
+    last = np.ceil(_SUB * (right + (x - right) * down) - 0.5) / _SUB
     return first, last + 1 / _SUB, (t >= 0) & (t <= _SUB * (y - top))
 
 

@@ -166,14 +166,13 @@ def read_aseprite(path: str | Path) -> Sheet:
     """The frames that an Aseprite JSON describes, from the picture it names; trimmed ones get their margins back."""
     path = Path(path)
     layout = read_layout(path)
-    _check_layout(layout, str(path))
     return cut_layout(_read_rgba(path.parent / layout.image), layout, str(path))
 
 
 def cut_layout(picture: Pixels, layout: Layout, name: str) -> Sheet:
     """`read_aseprite` for a picture (H, W, 4) and a layout that are in memory; `name` stands in error messages."""
-    _check_layout(layout, name)
     width, height = layout.boxes[0].source
+    _check_total(name, len(layout.boxes), height, width)
     frames = np.zeros((len(layout.boxes), height, width, 4), np.uint8)
     for frame, box in zip(frames, layout.boxes, strict=True):
         (x, y), (w, h), (left, top) = box.corner, box.size, box.margin
@@ -202,39 +201,30 @@ def _read_rgba(path: Path) -> Pixels:
 
 def read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
     """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated."""
+    frames: list[Pixels] = []
+    durations: list[int] = []
     with open_image(path) as image:
-        return _frames_of(image)
+        for place in range(MAX_FRAMES + 2 if _is_animated(image) else 1):
+            try:
+                image.seek(place)
+            except EOFError:
+                break
+            if place == 0 and image.info.get("default_image"):  # of a PNG, for programs that know no animations
+                continue
+            frames.append(decode(image).rgba)
+            time = image.info.get("duration", 0)  # known once the frame is decoded
+            durations.append(min(max(1, round(time)), LONGEST_DURATION) if time > 0 else USUAL_DURATION)
+            if frames[-1].shape != frames[0].shape:
+                raise UserError(f"its frames differ in size: {_size(frames[0])}, {_size(frames[-1])}")
+            if len(frames) > MAX_FRAMES:
+                raise UserError(f"it has more than {MAX_FRAMES:,} frames")
+            if frames[0].size // 4 * len(frames) > MAX_PIXELS:
+                raise UserError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
+        return np.stack(frames), np.array(durations, np.int64)
 
 
 def _is_animated(image: Image.Image) -> bool:
     return image.format in ANIMATED and getattr(image, "is_animated", False)
-
-
-def _frames_of(image: Image.Image) -> tuple[Pixels, npt.NDArray[np.int64]]:
-    frames: list[Pixels] = []
-    durations: list[int] = []
-    for place in range(MAX_FRAMES + 2 if _is_animated(image) else 1):
-        try:
-            image.seek(place)
-        except EOFError:
-            break
-        if place == 0 and image.info.get("default_image"):  # of a PNG, for programs that know no animations
-            continue
-        frames.append(decode(image).rgba)
-        time = image.info.get("duration", 0)  # known once the frame is decoded
-        durations.append(min(max(1, round(time)), LONGEST_DURATION) if time > 0 else USUAL_DURATION)
-        if frames[-1].shape != frames[0].shape:
-            raise UserError(f"its frames differ in size: {_size(frames[0])}, {_size(frames[-1])}")
-        if len(frames) > MAX_FRAMES:
-            raise UserError(f"it has more than {MAX_FRAMES:,} frames")
-        if frames[0].size // 4 * len(frames) > MAX_PIXELS:
-            raise UserError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
-    return np.stack(frames), np.array(durations, np.int64)
-
-
-def _check_layout(layout: Layout, name: str) -> None:
-    width, height = layout.boxes[0].source
-    _check_total(name, len(layout.boxes), height, width)
 
 
 def _check_total(path: Path | str, count: int, height: int, width: int) -> None:

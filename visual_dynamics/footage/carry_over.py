@@ -9,7 +9,7 @@ The score of a code is the motion that it makes in moving regions, divided by th
 mean over either part of the frame, summed over the images.
 
     weights = with_codes_that_carry_over(load("runs/people/weights.safetensors"), Path("data/people"))
-    save_weights(weights, Path("people.safetensors"))
+    save_copy(Path("people.safetensors"), weights)
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Canvas:
         return torch.from_numpy(clean).permute(2, 0, 1).to(frame) / 255
 
     def check_full_size(self, count: int, most_pixels: int) -> None:
-        """Refuse results at full size that are too large together."""
+        """An error if results at full size are too large together."""
         height, width = self.pixels.shape[:2]
         if not self.unscaled and count * height * width > most_pixels:
             raise UserError(

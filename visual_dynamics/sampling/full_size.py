@@ -1,6 +1,6 @@
 """Futures and clips at the size of the picture they start from.
 
-The model predicts the motion at its own size; here the picture itself is moved that way. Three cases:
+The model predicts the motion at its own size; here the picture itself is moved in the same way. Three cases:
 1. What moves is taken from the picture, as sharp as it is there.
 2. What stays keeps its bytes.
 3. What was hidden in the picture is taken from the model's frame, enlarged: it is softer.
@@ -50,11 +50,11 @@ class FullSize:
         The motions of all steps are added up, and the first picture is moved by the sum: nothing is resampled twice.
         """
         yield self.picture.copy()
-        way: Field | None = None
+        motion: Field | None = None
         for before, after in itertools.pairwise(map(self._inside, frames)):
             step = explain(before, after)
-            way = then(way, step) if way else step
-            yield self._moved(way, after)
+            motion = then(motion, step) if motion else step
+            yield self._moved(motion, after)
 
     def _inside(self, frame: Tensor) -> Tensor:
         top, left, height, width = self.box

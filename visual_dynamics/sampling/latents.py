@@ -110,8 +110,8 @@ class TrainingPosteriors:
     @staticmethod
     def none(latent: int) -> TrainingPosteriors:
         """What a file without posteriors holds."""
-        nothing = torch.zeros(0, 0, dtype=torch.uint8)
-        return TrainingPosteriors(torch.zeros(0, dtype=torch.int32), nothing, nothing, torch.zeros(4, 0), latent)
+        empty = torch.zeros(0, 0, dtype=torch.uint8)
+        return TrainingPosteriors(torch.zeros(0, dtype=torch.int32), empty, empty, torch.zeros(4, 0), latent)
 
     @staticmethod
     def compress(posterior: Posterior, max_bytes: int) -> TrainingPosteriors:

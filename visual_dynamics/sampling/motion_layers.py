@@ -49,12 +49,6 @@ class Field(NamedTuple):
     places: int  # r
 
 
-def explain(frame: Tensor, next_frame: Tensor) -> Field:
-    """The field that turns a frame into the next one, both floats in [0, 1], (3, h, w)."""
-    with _one_thread():
-        return _explained(frame, next_frame)
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """For thousands of operations on small tensors: several threads would mostly wait for each other."""
@@ -66,7 +60,9 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _explained(frame: Tensor, next_frame: Tensor) -> Field:
+@_one_thread()
+def explain(frame: Tensor, next_frame: Tensor) -> Field:
+    """The field that turns a frame into the next one, both floats in [0, 1], (3, h, w)."""
     height, width = frame.shape[1:]
     places = places_of(height, width)
     size = places * height, places * width

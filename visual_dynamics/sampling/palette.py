@@ -65,12 +65,12 @@ def snap_to_palette(frames: npt.NDArray[Any], palette: Pixels) -> Pixels:
     return snapped.reshape(frames.shape)
 
 
-def cut_out(frames: npt.NDArray[Any], examples: Pixels, smallest_island: int = 4) -> Pixels:
+def cut_out(frames: npt.NDArray[Any], examples: Pixels) -> Pixels:
     """Predicted frames (T, H, W, 3) as sprites in the colours of the examples (K, h, w, 4): RGBA (T, H, W, 4).
 
     Frames are uint8 or floats in [0, 1]. Transparent pixels are black.
     """
-    opaque = opaque_pixels(frames, examples, smallest_island)
+    opaque = opaque_pixels(frames, examples)
     sprites = np.zeros((*frames.shape[:-1], 4), np.uint8)
     sprites[..., :3] = snap_to_palette(frames, palette_of(examples))
     sprites[..., 3] = 255
