@@ -286,9 +286,7 @@ def test_a_zip_with_two_folders_of_pairs(folder: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 2000), junk=st.binary(max_size=8))
-def test_a_damaged_zip_is_read_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes
-) -> None:
+def test_a_damaged_zip_is_read_or_an_error(tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes) -> None:
     folder = tmp_path_factory.mktemp("damaged") / "pairs"
     write(folder, 1)
     write(folder, 2)

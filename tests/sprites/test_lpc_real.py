@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.data.conftest import REED_WINDOW, cut_frames
-from tests.data.test_lpc import check_recipes, recipes
+from tests.sprites.conftest import REED_WINDOW, cut_frames
+from tests.sprites.test_lpc import check_recipes, recipes
 from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.lpc import Layers, compose, credits_text
 
