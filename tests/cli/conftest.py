@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from visual_dynamics.cli.main import main
+from visual_dynamics.cli.options import Machine
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "visual_dynamics"]
@@ -35,6 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test starts in a folder of its own that holds a picture and the frame after it."""
     folder = tmp_path / "place"
     folder.mkdir()
+    monkeypatch.setattr(Machine, "device", None)  # restored after the test: --device is kept by the process
     monkeypatch.chdir(folder)
     frame = np.full((20, 30, 3), 40, np.uint8)
     frame[5:13, 6:14] = (220, 60, 90)

@@ -23,7 +23,7 @@ from visual_dynamics.cli.demo import (
     partner,
     training_line,
 )
-from visual_dynamics.cli.output import ResultFolder
+from visual_dynamics.cli.pictures import ResultFolder
 from visual_dynamics.data.shapes import clear_scenes, masks
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import enlarge

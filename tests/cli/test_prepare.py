@@ -1,5 +1,6 @@
 """visual-dynamics prepare."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import torch
 from tests.characters import noise_characters
 from tests.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.footage.scenes import film
-from visual_dynamics.cli.prepare import NEEDED
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.data import training_pairs
@@ -86,10 +86,10 @@ def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path
     assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--set=stream=true")
 
 
-def test_opencv_is_missing(refused: Refused, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NEEDED, "OpenCV", "no_such_module")
+def test_packages_of_an_extra_are_missing(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     words = refused("prepare", "videos", "clips", "--out", "data")
-    assert "prepare videos needs OpenCV: pip install 'visual-dynamics[video]'" in words
+    assert "this needs cv2, scipy: pip install 'visual-dynamics[video]'" in words
 
 
 def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path) -> None:

@@ -25,7 +25,7 @@ from tests.cli.conftest import (
 from visual_dynamics import weights
 from visual_dynamics.api import Model, load
 from visual_dynamics.cli import pictures
-from visual_dynamics.cli.old_names import current_names
+from visual_dynamics.cli.main import current_names
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.weights import load_weights, shipped_models
 

@@ -112,7 +112,10 @@ def test_a_small_result_never_replaces_a_full_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"guide": "sprites"}, "reproduce one has no option --set guide; it has --samples, --seed, --small, --model"),
+        (
+            {"guide": "sprites"},
+            "no option --set guide=MODEL; it has --samples, --seed, --small, --model",
+        ),
         ({"samples": 0}, "samples must be positive, not 0"),
         ({"sprites": Path("nowhere")}, "no such folder or zip: nowhere"),
         ({"model": "nowhere"}, "nowhere"),

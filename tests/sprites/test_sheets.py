@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.sprites.conftest import BLUE, DOWN, LEFT, PICTURE, RED, REFERENCE, UP, hero, sheet
 from visual_dynamics.cli.animate import CLIPS, draw_comparison, file_names, write_animation
-from visual_dynamics.cli.output import ResultFolder
+from visual_dynamics.cli.pictures import ResultFolder
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet, read_sheet
 from visual_dynamics.errors import UserError

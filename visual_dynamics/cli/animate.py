@@ -18,11 +18,11 @@ from visual_dynamics.cli.options import (
     counted,
     load_model,
 )
+from visual_dynamics.cli.pictures import GREY, ResultFolder
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
     from visual_dynamics.api import Model
-    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.images import Pixels
     from visual_dynamics.sprites.align import Alignment
     from visual_dynamics.sprites.sheets import Animation
@@ -59,7 +59,6 @@ def animate(
     Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
     Colours are the target's own.
     """
-    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.data.sheets import read_cell, read_sheet
     from visual_dynamics.media import check_area
     from visual_dynamics.sprites.sheets import GUIDES, animate_sheet, check_size, find_matches, read_target
@@ -143,7 +142,6 @@ def draw_comparison(animation: Animation, scale: int) -> Pixels:
     """(H, W, 3): for each clip a row of the reference above a row of the result, whose given frames are labelled."""
     import numpy as np
 
-    from visual_dynamics.cli.output import GREY
     from visual_dynamics.media import picture_grid
 
     result = animation.sheet

@@ -6,7 +6,7 @@ The text and the layout are in demo.html; here are the pictures and their places
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -14,11 +14,10 @@ from string import Template
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from visual_dynamics.api import Frames, Model
-from visual_dynamics.cli.output import ResultFolder
+from visual_dynamics.cli.options import track
+from visual_dynamics.cli.pictures import ResultFolder
 from visual_dynamics.data.shapes import SIZE, Scenes, clear_scenes, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import picture_grid
@@ -49,15 +48,13 @@ def make_demo(model: Model, seed: int, folder: ResultFolder) -> Path:
     """Draw inputs, show what the model makes of them, and return the path of the page."""
     if seed < 0:
         raise UserError(f"seed must be a whole number from 0 up, not {seed}")
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("making the page", total=4 * INPUTS)
-        exhibits = list(_exhibits(model, clear_scenes(INPUTS, seed), seed, lambda: bar.advance(task)))
-        for number, exhibit in enumerate(exhibits, 1):
-            _write_pictures(folder, number, exhibit)
+    exhibits = list(track(_exhibits(model, clear_scenes(INPUTS, seed), seed), INPUTS, "making the page"))
+    for number, exhibit in enumerate(exhibits, 1):
+        _write_pictures(folder, number, exhibit)
     rows = [picture for exhibit in exhibits for picture in (exhibit.frame, *exhibit.futures)]
     folder.write_picture("overview.png", picture_grid(rows, columns=1 + FUTURES, scale=2))
-    return folder.write_text("index.html", _page(model, seed, exhibits))
+    folder.write("index.html", _page(model, seed, exhibits).encode())
+    return folder.path / "index.html"
 
 
 def input_seed(seed: int, number: int) -> int:
@@ -70,25 +67,20 @@ def partner(number: int) -> int:
     return number % INPUTS + 1
 
 
-def _exhibits(model: Model, scenes: Scenes, seed: int, advance: Callable[[], object]) -> Iterator[Exhibit]:
+def _exhibits(model: Model, scenes: Scenes, seed: int) -> Iterator[Exhibit]:
     partners = [partner(number) - 1 for number in range(1, INPUTS + 1)]
     as_partner = scene_pairs(replace(scenes, motions=scenes.motions[partners]), "smooth", SIZE)
     pairs = scene_pairs(scenes, "smooth", SIZE)
     frames, truths, answers = (
         tensor.permute(0, 2, 3, 1).numpy() for tensor in (pairs.frames, pairs.next_frames, as_partner.next_frames)
     )
-    motions = []
-    for frame, truth in zip(frames, truths, strict=True):
-        motions.append(model.encode(frame, truth))  # serves the reconstruction, and another input's analogy
-        advance()
+    # Each motion serves its own reconstruction, and another input's analogy.
+    motions = [model.encode(frame, truth) for frame, truth in zip(frames, truths, strict=True)]
     for index in range(INPUTS):
         frame, drawn_with = frames[index], input_seed(seed, index + 1)
         futures = model.sample(frame, FUTURES, drawn_with)
-        advance()
         reconstruction, analogy = (model.apply(frame, motions[source]) for source in (index, partners[index]))
-        advance()
         clip = model.extrapolate(frame, STEPS, drawn_with)
-        advance()
         seen = [model.open(picture).still() for picture in (frame, truths[index], answers[index])]
         yield Exhibit(seen[0], seen[1], futures, reconstruction, analogy, seen[2], clip)
 

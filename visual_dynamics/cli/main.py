@@ -1,8 +1,13 @@
-"""The command line: `visual-dynamics VERB ...`. Heavy modules are imported by the verb that needs them."""
+"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, models, compact, push.
+
+Heavy modules are imported by the verb that needs them.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +15,8 @@ import typer
 from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import reproduce as reproduce_command
-from visual_dynamics.cli import serve, share
+from visual_dynamics.cli import serve
 from visual_dynamics.cli import train as train_command
-from visual_dynamics.cli.old_names import current_names
 from visual_dynamics.cli.options import (
     OUT,
     Machine,
@@ -20,17 +24,14 @@ from visual_dynamics.cli.options import (
     OutOption,
     OverwriteOption,
     SeedOption,
+    busy,
     load_model,
 )
-from visual_dynamics.cli.pictures import MODEL, analogy, extrapolate, sample, traverse
+from visual_dynamics.cli.pictures import MODEL, ResultFolder, analogy, extrapolate, sample, traverse
 from visual_dynamics.errors import UserError
 
 NAME = "visual-dynamics"
-app = typer.Typer(
-    name=NAME,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(name=NAME, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _show_version(asked: bool) -> None:
@@ -67,7 +68,6 @@ def demo(
 ) -> None:
     """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
     from visual_dynamics.cli.demo import make_demo
-    from visual_dynamics.cli.output import ResultFolder
 
     with ResultFolder(out, overwrite) as folder:
         page = make_demo(load_model(model), seed, folder)
@@ -83,9 +83,72 @@ app.add_typer(serve.study_app, name="study")
 app.command()(serve.studio)
 
 
-app.command()(share.models)
-app.command()(share.compact)
-app.command()(share.push)
+@app.command()
+def models() -> None:
+    """List the models that come with the package."""
+    from visual_dynamics.weights import find_weights, load_weights, shipped_models
+
+    for name in shipped_models():
+        path = find_weights(name)
+        weights = load_weights(path)
+        config = weights.network.config
+        latents = f"{len(weights.posteriors):,} posteriors" if len(weights.posteriors) else "learned prior"
+        card = _read_card(path.with_suffix(".md"))
+        licence = card.get("licence", "").replace(", as the code", "")
+        typer.echo(
+            f"{name:15} {config.size}x{config.size}  z {config.latent}  {latents}  "
+            f"{path.stat().st_size / 1e6:.1f} MB  {licence}  sha256 {weights.digest[:12]}"
+        )
+        if purpose := card.get("what it does", card.get("what it is")):
+            typer.echo(f"    {purpose}")
+
+
+@app.command()
+def compact(
+    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
+    file: Annotated[Path, typer.Argument(help="The copy to write, a .safetensors file.")],
+    eight_bits: Annotated[
+        bool, typer.Option("--eight-bits/--float16", help="One byte for most weights, or two.")
+    ] = True,
+    motion_encoder: Annotated[
+        bool, typer.Option(help="Keep what reads the motion of a pair; sampling does without it.")
+    ] = True,
+    learned_prior: Annotated[
+        bool, typer.Option("--learned-prior", help="A fitted mixture of Gaussians in place of training posteriors.")
+    ] = False,
+) -> None:
+    """Write a lighter copy of a model, to share it."""
+    from visual_dynamics.api import load
+
+    if file.suffix != ".safetensors":
+        raise UserError(f"a model is a .safetensors file, and {file} would not be one")
+    if file.exists():
+        raise UserError(f"{file} exists already: remove it, or give another file")
+    load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
+    typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def push(
+    file: Annotated[Path, typer.Argument(help="A .safetensors file; FILE.md beside it becomes the model card.")],
+    hub_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The repository; made if it is missing.")],
+) -> None:
+    """Upload a model to the Hugging Face Hub, as the account that `huggingface-cli login` has stored."""
+    from visual_dynamics import weights
+
+    with busy("uploading"):
+        address = weights.push(file, hub_id)
+    typer.echo(address)
+
+
+def _read_card(path: Path) -> dict[str, str]:
+    """The rows of a model card's table; none where there is no card."""
+    rows = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 4 and cells[1] and not cells[1].startswith("-"):
+            rows[cells[1]] = cells[2].replace("`", "")
+    return rows
 
 
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
@@ -108,12 +171,10 @@ def main(arguments: list[str] | None = None) -> None:
         result = app(device_first(current_names(arguments)) or ["--help"], prog_name=NAME, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         message = "interrupted" if code == INTERRUPTED else ""
-    except UserError as error:
+    except (UserError, OSError) as error:
         message, code = str(error), 2
     except (KeyboardInterrupt, typer.Abort):
         message, code = "interrupted", INTERRUPTED
-    except OSError as error:
-        message, code = str(error), 2
     except MemoryError:
         message, code = "there is not enough memory for this", 2
     except Exception as error:
@@ -152,3 +213,56 @@ def _mistake(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
         return "there is not enough memory for this"
     return ""
+
+
+# --- options of the first release that have another name now: they work for one more release, with a note ---
+
+
+def _by_set(*names: str) -> dict[str, str]:
+    return {f"--{name.replace('_', '-')}": f"--set {name}={{}}" for name in names}
+
+
+RENAMED = {  # verb -> old option -> what stands for it now; {} is its value
+    "train": {
+        "--recolour": "--augment permute-channels",
+        "--light": "--augment colour-jitter",
+        "--mirror": "--augment mirror",
+        "--reverse": "--augment reverse",
+        "--zoom": "--augment zoom={}",
+        "--shift": "--augment shift={}",
+        "--jitter": "--augment jitter={}",
+        "--bottleneck": "--beta {}",
+        "--autoencoder": "--set autoencoder=true",
+        "--stream": "--set stream=true",
+        "--compile": "--set compile=true",
+        "--no-compile": "--set compile=false",
+        **_by_set("rendering", "split", "between", "also_pairs", "sigma", "learning_rate", "warmup", "kl_warmup"),
+        **_by_set("log_every", "checkpoint_every", "seed"),
+    },
+    "reproduce": {"--list": ""} | _by_set("sprites_model", "guide", "autoencoder", "integer_model", "runs"),
+}
+GONE = {
+    ("compact", "--overwrite"): "compact replaces no file: remove it, or give another one",
+    ("bench",): "bench has left the package: run `make bench` in the source tree",
+    ("compact", "--carry-over"): "--carry-over is now the last step of train RUN --recipe people --data FOOTAGE",
+}
+
+
+def current_names(arguments: Sequence[str]) -> list[str]:
+    """The arguments with today's names for old ones."""
+    for old, sentence in GONE.items():
+        if arguments and arguments[0] == old[0] and set(old) <= {word.partition("=")[0] for word in arguments}:
+            raise UserError(sentence)
+    renamed = RENAMED.get(arguments[0], {}) if arguments else {}
+    found: list[str] = []
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if (new := renamed.get(name)) is None:
+            found.append(word)
+            continue
+        if "{}" in new:
+            new = new.replace("{}", value if equals else next(rest, ""))
+        typer.echo(f"note: {name} is now {new}" if new else f"note: {name} is not needed any more", err=True)
+        found += new.split(" ", 1) if new else []
+    return found

@@ -42,7 +42,7 @@ def busy(words: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
-    """A progress bar on stderr that is told (done, total)."""
+    """A progress bar on stderr; what it gives takes (done, total)."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 
@@ -55,16 +55,14 @@ def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
 
 def track(results: Iterator[Result], count: int, words: str) -> Iterator[Result]:
     """Results as they come, with a progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield from bar.track(results, total=count, description=words)
+    with progress_bar(words) as progress:
+        for done, result in enumerate(results, 1):
+            yield result
+            progress(done, count)
 
 
 class Machine:
-    """What --device chose, for whichever verb."""
+    """What --device chose, before or after the verb."""
 
     device: str | None = None
 

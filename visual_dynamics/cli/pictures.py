@@ -1,7 +1,9 @@
-"""Verbs that make pictures of an image: sample, analogy, extrapolate, traverse."""
+"""Verbs that make pictures of an image: sample, analogy, extrapolate, traverse. And the folder that pictures go to."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,13 +23,18 @@ from visual_dynamics.cli.options import (
     load_model,
     track,
 )
+from visual_dynamics.errors import UserError
+from visual_dynamics.files import check_folder, write_together
 
 if TYPE_CHECKING:
+    from visual_dynamics.api import Frames
     from visual_dynamics.sampling.canvas import Canvas
 
 MAX_FUTURES, MAX_STEPS, MAX_DIMENSIONS = 1_000, 1_000, 100  # the Python API makes more
 OVERVIEW_SIDE = 480  # pixels of the longer side in grids and walls at full size
 CLIP_SIDE = 1920  # and in clips: few players play more
+GRID_COLUMNS, WALL_COLUMNS = 5, 4  # at least; many pictures make a square
+GREY = (222, 222, 222)  # between pictures, which are often white
 
 
 class LatentChoice(StrEnum):
@@ -71,7 +78,6 @@ def sample(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Sample plausible next frames of an image."""
-    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
@@ -101,8 +107,6 @@ def analogy(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Carry the motion between two frames over to another image."""
-    from visual_dynamics.cli.output import ResultFolder
-
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
         loaded = load_model(model)
         first, second, canvas = (loaded.open(path) for path in (before, after, image))
@@ -127,7 +131,6 @@ def extrapolate(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
-    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
@@ -156,7 +159,6 @@ def traverse(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
-    from visual_dynamics.cli.output import ResultFolder
     from visual_dynamics.media import check_area
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
@@ -179,11 +181,80 @@ def shown_size(canvas: Canvas, count: int, scale: int, full_size: bool, longest:
 
     Results at full size are averaged down; others are shown as they are, enlarged.
     """
-    from visual_dynamics.cli.output import largest_side
-    from visual_dynamics.media import check_area
+    from visual_dynamics.media import MAX_AREA, check_area
 
     if full_size and not canvas.unscaled:
-        return min(longest, largest_side(count)), 1
+        return min(longest, math.isqrt(MAX_AREA // count)), 1
     side = canvas.frame.shape[-1]
     check_area(count, side, scale)
     return side, scale
+
+
+class ResultFolder:
+    """Collects files, and writes them at the end of a `with` block: all of them, or after an error none.
+
+    A folder that holds other files needs `overwrite`.
+    """
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        check_folder(path)
+        if path.is_dir() and any(path.iterdir()) and not overwrite:
+            raise UserError(f"{path} is not empty: give --overwrite, or another folder with --out")
+        self.path = path
+        self._files: dict[str, bytes] = {}
+
+    def __enter__(self) -> ResultFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            write_together(self.path, self._files)
+
+    def write(self, name: str, data: bytes) -> None:
+        self._files[name] = data
+
+    def write_picture(self, name: str, picture: Frames) -> None:
+        from visual_dynamics.media import encode_png
+
+        self.write(name, encode_png(picture))
+
+    def write_grid(
+        self,
+        name: str,
+        pictures: Sequence[Frames] | Frames,
+        labels: Sequence[str],
+        scale: int,
+        columns: int | None = None,
+    ) -> None:
+        from visual_dynamics.media import check_area, picture_grid
+
+        check_area(len(pictures), max(pictures[0].shape[:2]), scale)
+        columns = columns or _columns(len(pictures), GRID_COLUMNS)
+        self.write_picture(name, picture_grid(pictures, columns, scale, background=GREY, labels=labels))
+
+    def write_clips(
+        self, stem: str, frames: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str], fps: float
+    ) -> None:
+        """One clip (T, H, W, 3) in each of the kinds."""
+        import numpy as np
+
+        from visual_dynamics.media import encode_animation, enlarge
+
+        for kind in dict.fromkeys(kinds):
+            self.write(f"{stem}.{kind}", encode_animation(enlarge(np.stack(list(frames)), scale), fps, f".{kind}"))
+
+    def write_wall(
+        self, stem: str, still: Frames, futures: Sequence[Frames] | Frames, scale: int, kinds: Sequence[str]
+    ) -> None:
+        """A clip of futures side by side, each in turn with the frame that all of them start from."""
+        from visual_dynamics.media import picture_grid
+
+        columns = _columns(len(futures), WALL_COLUMNS)
+        before, after = (
+            picture_grid(pictures, columns, scale, background=GREY) for pictures in ([still] * len(futures), futures)
+        )
+        self.write_clips(stem, [before, after], 1, kinds, fps=2)
+
+
+def _columns(count: int, least: int) -> int:
+    return min(count, max(least, math.ceil(math.sqrt(count))))

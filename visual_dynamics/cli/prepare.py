@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from visual_dynamics.cli.options import OverwriteOption, counted, progress_bar
+from visual_dynamics.cli.options import OverwriteOption, counted, need, progress_bar
 from visual_dynamics.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
@@ -17,7 +17,6 @@ CROP_HELP = (
     "motion (a square around what moves), centre, labels (around PennAction's boxes), or X,Y,W,H.  "
     "[default: motion, or labels for PennAction]"
 )
-NEEDED = {"OpenCV": "cv2", "SciPy": "scipy"}  # by prepare videos, beside what every installation has
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 
@@ -73,10 +72,8 @@ def videos(
     Interrupted, even killed, and started again, it does only what is missing.
     """
     import os
-    from importlib.util import find_spec
 
-    if missing := [name for name, module in NEEDED.items() if find_spec(module) is None]:
-        raise UserError(f"prepare videos needs {' and '.join(missing)}: pip install 'visual-dynamics[video]'")
+    need("video", "cv2", "scipy")
     from visual_dynamics.footage.clips import Settings, holds_pennaction
     from visual_dynamics.footage.prepare import prepare_videos
 
@@ -104,7 +101,7 @@ def _report(summary: dict[str, Any], out: Path) -> list[str]:
 
 
 def _check_out(folder: Path, overwrite: bool, is_own: Callable[[Path], bool]) -> None:
-    """Refuse to mix results with others' files; an earlier result is replaced."""
+    """Raise UserError where results would mix with files of others; an earlier result is replaced."""
     from visual_dynamics.files import check_folder
 
     check_folder(folder)

@@ -34,7 +34,7 @@ DIGESTS = {  # option that names a model -> the key of its weights' digest in th
     "autoencoder": "autoencoder_weights",
     "integer_model": "integer_weights",
 }
-FLAGS = ("samples", "seed", "small", "model", "sprites", "pairs", "footage")  # the others are --set NAME=VALUE
+FLAGS = ("samples", "seed", "small", "model", "sprites", "pairs", "footage")  # --NAME; others are --set NAME=VALUE
 SINGLE_ONLY = ("model", "samples")  # options with another meaning in each experiment: not for all at once
 
 Progress = Callable[[str, float], None]  # name of a step, and the share of it that is done
@@ -150,14 +150,19 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
     chosen = {option: value for option, value in given.items() if value is not None}
     known = [option.name for option in fields(experiment.options)]
     if foreign := [option for option in chosen if option not in known]:
-        written = [f"--{option}" if option in FLAGS else f"--set {option}" for option in (foreign[0], *known)]
+        written = [as_written(option) for option in (foreign[0], *known)]
         raise UserError(f"reproduce {experiment.name} has no option {written[0]}; it has {', '.join(written[1:])}")
     if "sprites_model" in chosen and "sprites" not in chosen:
-        raise UserError("sprites_model needs --sprites, the folder of the sprites to measure it on")
+        raise UserError(f"{as_written('sprites_model')} needs --sprites, the folder of the sprites to measure it on")
     options = experiment.options(**chosen)
     if options.samples is not None and options.samples < 1:
         raise UserError(f"samples must be positive, not {options.samples}")
     return options
+
+
+def as_written(option: str) -> str:
+    """An option as the command line takes it: "--seed", "--set runs=FOLDER"."""
+    return f"--{option}" if option in FLAGS else f"--set {option}={'FOLDER' if option == 'runs' else 'MODEL'}"
 
 
 def sprites_folder(options: Any) -> Path:
