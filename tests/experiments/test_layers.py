@@ -12,7 +12,7 @@ from PIL import Image
 
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
-from visual_dynamics.evaluation.layers import BEST, COLOUR, KINDS, LEVELS, Choice, Images, segments, summary
+from visual_dynamics.evaluation.layers import BEST, COLOUR, KINDS, LEVELS, Choice, MaskedImages, segments, summary
 from visual_dynamics.experiments import layers
 from visual_dynamics.experiments.layers import LayersOptions
 from visual_dynamics.reporting.base import Measured
@@ -149,7 +149,7 @@ def test_images_in_the_figures_show_every_object() -> None:
     visible = whole.clone()
     visible[0, 1, :4] = 0  # half of a square is hidden
     whole[2, 2, 1:] = visible[2, 2, 1:] = 0  # most of a triangle lies outside the frame
-    assert layers.in_sight(Images(torch.zeros(5, 3, 8, 8), visible, whole)).tolist() == [1, 3, 4, 0]
+    assert layers.in_sight(MaskedImages(torch.zeros(5, 3, 8, 8), visible, whole)).tolist() == [1, 3, 4, 0]
 
 
 def test_one_test_image_will_do(tiny_weights_file: Path, tmp_path: Path) -> None:

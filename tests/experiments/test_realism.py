@@ -16,7 +16,7 @@ from tests.characters import noise_characters
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, realism
-from visual_dynamics.experiments.realism import Inputs, RealismOptions
+from visual_dynamics.experiments.realism import Judged, RealismOptions
 from visual_dynamics.reporting.base import run_experiment
 
 CPU = torch.device("cpu")
@@ -78,7 +78,7 @@ def test_a_cell_of_the_table(result: dict) -> None:
     assert line.endswith("| 41.2 (35.0 to 47.8) | +10.0 (-2.0 to +20.0) |")
 
 
-def inputs(seed: int) -> Inputs:
+def inputs(seed: int) -> Judged:
     """Of 12 characters in 4 families; the first four frames of the last character are those of a training character."""
     characters = noise_characters(12)
     characters.frames[11, :4] = characters.frames[0, :4]

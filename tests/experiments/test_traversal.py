@@ -15,7 +15,7 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import traversal
-from visual_dynamics.experiments.traversal import Images, TraversalOptions
+from visual_dynamics.experiments.traversal import StartImages, TraversalOptions
 from visual_dynamics.reporting.base import Measured
 from visual_dynamics.sampling.moves import stored_usage
 
@@ -72,7 +72,7 @@ def test_a_dimension_that_the_network_ignores_moves_nothing() -> None:
     model.predictor.network.kernel_decoder.from_latent.weight.data[:, 2] = 0
     frame = shapes.shapes_pairs(1, 0, "test", "smooth").batch(torch.tensor([0])).frame
     used = stored_usage(model.weights.posteriors)
-    rows = traversal.vary(model, used, [2, 5], Images(frame, ""), lambda share: None)
+    rows = traversal.vary(model, used, [2, 5], StartImages(frame, ""), lambda share: None)
     assert rows[0]["moved"] == 0 and rows[1]["moved"] > 0.01
 
 

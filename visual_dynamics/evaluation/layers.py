@@ -151,20 +151,20 @@ def preferences(responses: Tensor, areas: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Images:
+class MaskedImages:
     """Frames with the masks of their objects, as shares of pixels."""
 
     frames: Tensor  # float (N, 3, S, S)
     visible: Tensor  # float (N, 3, S, S): circle, square, triangle
     whole: Tensor
 
-    def batches(self, device: torch.device, step: str, progress: Progress) -> Iterator[Images]:
+    def batches(self, device: torch.device, step: str, progress: Progress) -> Iterator[MaskedImages]:
         for start in range(0, len(self.frames), BATCH):
             yield self.subset(slice(start, start + BATCH), device)
             progress(step, min(1.0, (start + BATCH) / len(self.frames)))
 
-    def subset(self, rows: slice | Tensor, device: torch.device) -> Images:
-        return Images(*(values[rows].to(device) for values in (self.frames, self.visible, self.whole)))
+    def subset(self, rows: slice | Tensor, device: torch.device) -> MaskedImages:
+        return MaskedImages(*(values[rows].to(device) for values in (self.frames, self.visible, self.whole)))
 
     @property
     def targets(self) -> Tensor:
@@ -188,7 +188,7 @@ class Bank:
     places: Tensor  # float (3, S, S): the mean visible masks
     preferences: Tensor  # (M, 4): how much of a segment's response goes to circle, square, triangle, background
 
-    def respond(self, images: Images) -> Tensor:
+    def respond(self, images: MaskedImages) -> Tensor:
         """(B, all, S, S): segments, read-outs, colour channels, mean masks, all objects together."""
         maps = segments(self.network, images.frames)
         places = self.places.to(maps).expand(len(maps), -1, -1, -1)
@@ -233,9 +233,10 @@ def segments(network: VisualDynamics, frames: Tensor) -> Tensor:
 
 
 def measure(
-    network: VisualDynamics, choosing: Images, test: Images, device: torch.device, what: str, progress: Progress
+    network: VisualDynamics, choosing: MaskedImages, test: MaskedImages, what: str, progress: Progress
 ) -> tuple[Bank, dict[str, Any]]:
     """Rows by their names: for each kind of mask and each object the choice and its overlap on the test images."""
+    device = next(network.parameters()).device
     bank = look(network, choosing, device, f"{what}: extremes and read-outs", progress)
     levels = bank.levels().to(device)
     total, counted = torch.zeros(()), torch.zeros(())
@@ -268,7 +269,7 @@ def measure(
     return bank, rows
 
 
-def look(network: VisualDynamics, choosing: Images, device: torch.device, step: str, progress: Progress) -> Bank:
+def look(network: VisualDynamics, choosing: MaskedImages, device: torch.device, step: str, progress: Progress) -> Bank:
     """A first pass: the extremes of every map, the read-outs, and what each map prefers."""
     config = network.config
     fit = LeastSquares(config.kernel_channels, len(KINDS) * len(OBJECTS))

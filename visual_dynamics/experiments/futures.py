@@ -70,7 +70,7 @@ class SpriteFuturesOptions(ExperimentOptions):
 
 
 @dataclass(frozen=True)
-class Inputs:
+class FutureInputs:
     """The pairs of the rows, and those that Flow takes its motions from."""
 
     pairs: Pairs
@@ -89,7 +89,7 @@ def compute(options: FuturesOptions, device: torch.device, progress: Progress) -
     else:
         flow_scenes = SMALL_FLOW_SCENES if options.small else FLOW_SCENES
         inputs = shapes_inputs(count, options.seed, model.size, flow_scenes)
-    return show_all("futures", model, inputs, options.seed, device, progress)
+    return show_all("futures", model, inputs, options.seed, progress)
 
 
 def compute_sprites(options: SpriteFuturesOptions, device: torch.device, progress: Progress) -> Measured:
@@ -107,7 +107,7 @@ def compute_sprites(options: SpriteFuturesOptions, device: torch.device, progres
     model = load(options.model, str(device))
     flow_characters = SMALL_CHARACTERS if options.small else None
     inputs = sprite_inputs(folder, count, options.seed, model.size, progress, flow_characters)
-    return show_all("futures-sprites", model, inputs, options.seed, device, progress)
+    return show_all("futures-sprites", model, inputs, options.seed, progress)
 
 
 def row_count(options: ExperimentOptions) -> int:
@@ -117,7 +117,7 @@ def row_count(options: ExperimentOptions) -> int:
     return count
 
 
-def shapes_inputs(count: int, seed: int, size: int, flow_scenes: int) -> Inputs:
+def shapes_inputs(count: int, seed: int, size: int, flow_scenes: int) -> FutureInputs:
     """The first test scenes with all shapes in sight; if these are too few, then the first of the others."""
     scenes = shapes.draw_scenes(CANDIDATES * count, seed, "test")
     areas = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])  # (N, 3): of circle, square, triangle
@@ -128,7 +128,7 @@ def shapes_inputs(count: int, seed: int, size: int, flow_scenes: int) -> Inputs:
     ]
     hidden = np.min(seen, axis=(0, 2)) < IN_SIGHT  # (N,)
     chosen = np.argsort(hidden, kind="stable")[:count]
-    return Inputs(
+    return FutureInputs(
         shapes.scene_pairs(scenes.subset(chosen), "smooth", size),
         [f"test scene {place}" for place in chosen],
         "Shapes: the first generated test scenes with all shapes in sight, at sub-pixel places",
@@ -137,7 +137,7 @@ def shapes_inputs(count: int, seed: int, size: int, flow_scenes: int) -> Inputs:
     )
 
 
-def listed_inputs(path: Path, count: int, seed: int, size: int, progress: Progress) -> Inputs:
+def listed_inputs(path: Path, count: int, seed: int, size: int, progress: Progress) -> FutureInputs:
     """Pairs drawn by the seed from test.txt; Flow takes those of train.txt."""
     listed = has_list(path, "test")
 
@@ -146,7 +146,7 @@ def listed_inputs(path: Path, count: int, seed: int, size: int, progress: Progre
 
     every = read("test" if listed else None, "pairs")
     places = spread(len(every), count, seed)
-    return Inputs(
+    return FutureInputs(
         every.subset(places),
         [f"pair {place + 1} of {len(every):,}" for place in places.tolist()],
         f"{path.name}: pairs of test.txt" if listed else f"{path.name}: all pairs, as there is no test.txt",
@@ -157,7 +157,7 @@ def listed_inputs(path: Path, count: int, seed: int, size: int, progress: Progre
 
 def sprite_inputs(
     folder: Path, count: int, seed: int, size: int, progress: Progress, flow_characters: int | None = None
-) -> Inputs:
+) -> FutureInputs:
     """A moment of each of `count` test characters; Flow takes all training characters, or the first n of them."""
     train, test = read_split(folder, progress, flow_characters)
     who = spread(len(test), count, seed).numpy()
@@ -169,7 +169,7 @@ def sprite_inputs(
     for character, (clip, frame) in zip(test.numbers[who], moments, strict=True):
         animation, view, frames = sprites.CLIPS[clip]
         names.append(f"character {character}, {animation}, {view}, frame {frame - frames.start + 1}")
-    return Inputs(
+    return FutureInputs(
         pairs.subset(torch.tensor(places)).resized(size),
         names,
         f"Sprites: neighbouring frames of Reed's {len(test)} test characters",
@@ -208,9 +208,9 @@ def sprite_moments(count: int, seed: int) -> list[tuple[int, int]]:
     return moments
 
 
-def show_all(name: str, model: Model, inputs: Inputs, seed: int, device: torch.device, progress: Progress) -> Measured:
+def show_all(name: str, model: Model, inputs: FutureInputs, seed: int, progress: Progress) -> Measured:
     """Every row, as numbers and as pictures of both figures."""
-    flow = None if inputs.flow is None else FlowTransfer(inputs.flow.to(device))
+    flow = None if inputs.flow is None else FlowTransfer(inputs.flow.to(model.predictor.device))
     numbers: list[dict[str, Any]] = []
     rows: list[FutureRow] = []
     clips: list[list[Pixels]] = []

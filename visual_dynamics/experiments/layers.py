@@ -53,7 +53,7 @@ from visual_dynamics.evaluation.layers import (
     SIGNS,
     Bank,
     Choice,
-    Images,
+    MaskedImages,
     measure,
     region,
 )
@@ -95,8 +95,8 @@ def compute(options: LayersOptions, device: torch.device, progress: Progress) ->
     choosing = world(SMALL_CHOOSING if options.small else CHOOSING, options.seed, "train", model.size)
     test = world(count, options.seed, "test", model.size)
     network = model.predictor.network
-    bank, rows = measure(network, choosing, test, device, "trained", progress)
-    _, untrained = measure(random_network(network, options.seed), choosing, test, device, "untrained", progress)
+    bank, rows = measure(network, choosing, test, "trained", progress)
+    _, untrained = measure(random_network(network, options.seed), choosing, test, "untrained", progress)
     rows |= {f"{name}, untrained": row for name, row in untrained.items() if f"{name}, untrained" in ROWS}
     shown = in_sight(test)
     numbers = {
@@ -118,10 +118,10 @@ def compute(options: LayersOptions, device: torch.device, progress: Progress) ->
     return Measured(numbers, figures(bank, test.subset(shown, device), rows))
 
 
-def world(count: int, seed: int, split: shapes.Split, size: int) -> Images:
+def world(count: int, seed: int, split: shapes.Split, size: int) -> MaskedImages:
     scenes = shapes.draw_scenes(count, seed, split)
     frames = shapes.images(scenes, rendering="smooth", size=size).float() / 255
-    return Images(frames, *shapes.masks(scenes, rendering="smooth", size=size))
+    return MaskedImages(frames, *shapes.masks(scenes, rendering="smooth", size=size))
 
 
 def random_network(network: VisualDynamics, seed: int) -> VisualDynamics:
@@ -132,7 +132,7 @@ def random_network(network: VisualDynamics, seed: int) -> VisualDynamics:
     return made.to(next(network.parameters()).device).eval()
 
 
-def in_sight(images: Images) -> Tensor:
+def in_sight(images: MaskedImages) -> Tensor:
     """Places of the first images with all objects in sight; then, if there are too few, the first of the others."""
     area = images.whole.sum((2, 3))
     least = area.amax() / 4  # a shape that the frame cuts off for the most part is not in sight either
@@ -140,7 +140,7 @@ def in_sight(images: Images) -> Tensor:
     return good.logical_not().int().argsort(stable=True)[:SHOWN]
 
 
-def figures(bank: Bank, images: Images, rows: dict[str, Any]) -> dict[str, bytes]:
+def figures(bank: Bank, images: MaskedImages, rows: dict[str, Any]) -> dict[str, bytes]:
     """A gallery of each scale, and the regions of the best maps."""
     maps = bank.respond(images)
     grey = maps[:, : len(bank.lowest)]

@@ -73,7 +73,7 @@ class RealismOptions(ExperimentOptions):
     sprites: Path | None = None  # the folder of Reed's characters
 
 
-class Inputs(NamedTuple):
+class Judged(NamedTuple):
     """The inputs of judges: first those to learn from, then those to answer on."""
 
     frames: Tensor  # uint8 (N, 3, 64, 64)
@@ -117,7 +117,7 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
     return Measured({"settings": settings, "paper": PAPER, "protocol": protocol})
 
 
-def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int, seed: int) -> Inputs:
+def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int, seed: int) -> Judged:
     """Random inputs: `learned` of one half of the test characters and at most `asked` of the other."""
     pairs, numbers = sprites.sprite_pairs(test, size=SIZE), torch.from_numpy(test.numbers)
     families = (numbers // FAMILY).repeat_interleave(len(pairs) // len(numbers))  # (pairs,): character after character
@@ -133,7 +133,7 @@ def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int
     frames, real = pairs.read(picked)
     seen = {_digest(frame) for part in torch.arange(len(known.store)).split(1024) for frame in known.store[part]}
     unseen = torch.tensor([_digest(frame) not in seen for frame in frames])
-    return Inputs(frames, real, families[picked], unseen, len(chosen[0]))
+    return Judged(frames, real, families[picked], unseen, len(chosen[0]))
 
 
 def half_of_families(numbers: Tensor, seed: int) -> Tensor:
@@ -149,7 +149,7 @@ def _digest(frame: Tensor) -> bytes:
 
 
 def sample_futures(
-    method: SampleEach, inputs: Inputs, seed: int, device: torch.device, name: str, progress: Progress
+    method: SampleEach, inputs: Judged, seed: int, device: torch.device, name: str, progress: Progress
 ) -> Tensor:
     """One next frame of each input, uint8 (N, 3, 64, 64) as a file would hold it."""
     parts, count = [], len(inputs.frames)
@@ -170,7 +170,12 @@ def snapped(made: Tensor, frames: Tensor) -> Tensor:
 
 
 def judge_settings(
-    inputs: Inputs, futures: dict[str, Tensor], judging: Judging, seed: int, device: torch.device, progress: Progress
+    inputs: Judged,
+    futures: dict[str, Tensor],
+    judging: Judging,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     """Every size with every number of training inputs, in the order of the table."""
     settings = []
@@ -187,7 +192,7 @@ def judge_settings(
     return settings
 
 
-def summary(answers: dict[str, Tensor], inputs: Inputs, seed: int) -> dict[str, Any]:
+def summary(answers: dict[str, Tensor], inputs: Judged, seed: int) -> dict[str, Any]:
     """Rows of one setting, and how much more often ours fools than Flow: means over the same inputs, in [-1, 1]."""
     families, unseen = (x[inputs.learned :] for x in (inputs.families, inputs.unseen))
     rows: dict[str, Any] = {}

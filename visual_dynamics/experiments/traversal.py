@@ -61,7 +61,7 @@ class TraversalOptions(ExperimentOptions):
 
 
 @dataclass(frozen=True)
-class Images:
+class StartImages:
     """What is moved."""
 
     frames: Tensor  # float (N, 3, S, S)
@@ -94,17 +94,17 @@ def ranked_model(name: str, device: torch.device) -> Model:
     return model
 
 
-def shapes_images(count: int, seed: int, size: int) -> Images:
+def shapes_images(count: int, seed: int, size: int) -> StartImages:
     """The first test scenes, those in which the shapes hide least of each other first."""
     scenes = shapes.draw_scenes(count, seed, "test")
     visible, whole = (mask.sum((2, 3)) for mask in shapes.masks(scenes, rendering="smooth", size=16))
     scenes = scenes.subset((visible / whole).nan_to_num(0).amin(1).argsort(descending=True, stable=True))
     frames = shapes.images(scenes, rendering="smooth", size=size).float() / 255
     masks = shapes.visible_masks(scenes, rendering="smooth", size=size)
-    return Images(frames, "generated test scenes, at sub-pixel places", masks)
+    return StartImages(frames, "generated test scenes, at sub-pixel places", masks)
 
 
-def sprite_images(folder: Path, count: int, seed: int, size: int) -> Images:
+def sprite_images(folder: Path, count: int, seed: int, size: int) -> StartImages:
     """A frame of each of `count` test characters; no character twice."""
     characters = sprites.read_characters(folder, sprites.reed_split().test)
     chosen = characters.subset(spread(len(characters), count, seed).numpy())
@@ -112,10 +112,10 @@ def sprite_images(folder: Path, count: int, seed: int, size: int) -> Images:
     each = len(pairs) // len(chosen)
     moments = torch.randint(each, (len(chosen),), generator=torch.Generator().manual_seed(seed))
     frames = pairs.batch(torch.arange(len(chosen)) * each + moments).frame
-    return Images(frames, f"frames of Reed's test characters. {CREDIT}")
+    return StartImages(frames, f"frames of Reed's test characters. {CREDIT}")
 
 
-def measure(model: Model, name: str, images: Images, progress: Callable[[float], object]) -> dict[str, Any]:
+def measure(model: Model, name: str, images: StartImages, progress: Callable[[float], object]) -> dict[str, Any]:
     """What the dimensions of a model move."""
     used = stored_usage(model.weights.posteriors)
     strongest, inactive = used.active[:STRONGEST], used.inactive[:MEASURED]
@@ -140,7 +140,7 @@ def measure(model: Model, name: str, images: Images, progress: Callable[[float],
 
 
 def vary(
-    model: Model, used: Usage, dimensions: list[int], images: Images, progress: Callable[[float], object]
+    model: Model, used: Usage, dimensions: list[int], images: StartImages, progress: Callable[[float], object]
 ) -> list[dict[str, Any]]:
     """For each dimension the pixels moved from one end to the other, mean over the images.
 
@@ -166,7 +166,7 @@ def vary(
     return rows
 
 
-def drawn(model: Model, found: dict[str, Any], images: Images) -> dict[str, bytes]:
+def drawn(model: Model, found: dict[str, Any], images: StartImages) -> dict[str, bytes]:
     """The strongest dimensions and an inactive one: a filmstrip (png) and an animation (webp)."""
     used, values = stored_usage(model.weights.posteriors), path_values(VALUES)
     dimensions = used.active[:STRONGEST] + used.inactive[:1]
