@@ -232,7 +232,7 @@ def notes(result: dict[str, Any]) -> str:
     """What a reader must know to use the numbers."""
     protocol = result["protocol"]
     counts = {part: sum(pair["part"] == part for pair in result["couples"]) for part in (WITHIN, ACROSS)}
-    views = ", ".join(protocol.get("views", ())) or "all"
+    views = ", ".join(protocol["views"])
     shares = [found[part]["outside palette"] for found in result["rows"].values() for part in found]
     outside = None if None in shares else max(shares)
     return (
