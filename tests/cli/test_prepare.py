@@ -12,7 +12,7 @@ from tests.cli.conftest import TINY_RUN, Refused, Run, one_line
 from tests.footage.scenes import film
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import training_pairs
+from visual_dynamics.training.trainer import training_pairs
 from visual_dynamics.weights import load_weights
 
 LAYERS = Path(__file__).parents[3] / "shared" / "data" / "lpc"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from visual_dynamics.data import shapes, shapes_drawing
 from visual_dynamics.data.shapes import CIRCLE, SQUARE, TRIANGLE, Scenes, draw_large, draw_scenes, images
 from visual_dynamics.images import fit_to_square
-from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.trainer import held_out_pairs, training_pairs
 
 FAR = 1000.0  # out of sight
 HALF = shapes_drawing.PERIOD // 2
@@ -98,10 +98,10 @@ def test_textures_survive_at_64(index: int) -> None:
 
 def test_training_on_textures() -> None:
     config = TrainingConfig(preset="tiny", data="shapes-texture", rendering="smooth", pairs=5, seed=2)
-    for found, split in ((data.training_pairs(config), "train"), (data.held_out_pairs(config, 5), "test")):
+    for found, split in ((training_pairs(config), "train"), (held_out_pairs(config, 5), "test")):
         expected = shapes.shapes_pairs(5, 2, split, "smooth", 16, textured=True)  # type: ignore[arg-type]
         assert found is not None and torch.equal(found.batch(torch.arange(5)).frame, expected.frames / 255)
-    plain = data.training_pairs(replace(config, data="shapes")).batch(torch.arange(5))
+    plain = training_pairs(replace(config, data="shapes")).batch(torch.arange(5))
     assert torch.equal(plain.frame, shapes.shapes_pairs(5, 2, "train", "smooth", 16).frames / 255)
 
 

@@ -14,12 +14,11 @@ from visual_dynamics.data import shapes, sources
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import Pair, Pairs, spread
 from visual_dynamics.errors import UserError
-from visual_dynamics.training import data
 from visual_dynamics.training.augment import draw, shifted
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.trainer import Trainer
+from visual_dynamics.training.trainer import Trainer, held_out_pairs, training_pairs
 from visual_dynamics.weights import load_weights
 
 TINY = TrainingConfig(preset="tiny", augment=(), steps=2, batch=8)
@@ -38,15 +37,15 @@ def small_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "sprite_split", lambda name: split)
 
 
-def test_sprites_are_told_from_pairs(folder: Path) -> None:
+def test_sprites_are_recognised(folder: Path) -> None:
     config = replace(TINY, data=str(folder))
-    assert len(data.training_pairs(config)) == 3 * 157
-    assert len(data.training_pairs(replace(config, between="any"))) == 3 * 1454
-    assert len(data.training_pairs(replace(config, pairs=100))) == 100
-    held_out = data.held_out_pairs(config, count=50)
+    assert len(training_pairs(config)) == 3 * 157
+    assert len(training_pairs(replace(config, between="any"))) == 3 * 1454
+    assert len(training_pairs(replace(config, pairs=100))) == 100
+    held_out = held_out_pairs(config, count=50)
     assert held_out is not None and len(held_out) == 50
     assert held_out.size == (16, 16)
-    whole = data.training_pairs(replace(config, preset="sprites", latent=None, pairs=1))
+    whole = training_pairs(replace(config, preset="sprites", latent=None, pairs=1))
     assert whole.size == (64, 64)
 
 
@@ -55,16 +54,16 @@ def test_a_run_on_sprites(folder: Path, tmp_path: Path) -> None:
     assert len(weights.posteriors) == 3 * 157
 
 
-def test_shapes_are_20000_pairs_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_20000_pairs_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     tiny = figure_pairs(1, seed=0, size=16)
     monkeypatch.setattr(sources.shapes, "shapes_pairs", lambda count, *args, **options: asked.append(count) or tiny)
-    data.training_pairs(TINY)
-    data.training_pairs(replace(TINY, pairs=7))
+    training_pairs(TINY)
+    training_pairs(replace(TINY, pairs=7))
     assert asked == [20_000, 7]
 
 
-def test_unknown_choices_are_told() -> None:
+def test_unknown_choices_are_errors() -> None:
     with pytest.raises(UserError, match="neighbours or any"):
         replace(TINY, between="all")
     with pytest.raises(UserError, match="split is reed or paper, not mine"):
@@ -82,23 +81,23 @@ def test_sheets_are_split_by_character(tmp_path: Path) -> None:
         frames = np.random.default_rng(number).integers(1, 256, (8, 32, 4), dtype=np.uint8)
         Image.fromarray(frames).save(tmp_path / f"{number:02d}.png")
     config = replace(TINY, data=str(tmp_path), sheets="8x8")
-    held_out = data.held_out_pairs(config)
-    assert len(data.training_pairs(config)) == 11 * 3 and held_out is not None and len(held_out) == 3
+    held_out = held_out_pairs(config)
+    assert len(training_pairs(config)) == 11 * 3 and held_out is not None and len(held_out) == 3
     (tmp_path / "10.png").unlink()
     (tmp_path / "11.png").unlink()
-    assert len(data.training_pairs(config)) == 10 * 3 and data.held_out_pairs(config) is None
+    assert len(training_pairs(config)) == 10 * 3 and held_out_pairs(config) is None
 
 
 def test_the_drawing_of_the_shapes_is_chosen() -> None:
     config = replace(TINY, pairs=4)
-    whole, smooth = (data.training_pairs(replace(config, rendering=name)) for name in ("integer", "smooth"))
+    whole, smooth = (training_pairs(replace(config, rendering=name)) for name in ("integer", "smooth"))
     assert torch.equal(smooth.frames, shapes.shapes_pairs(4, 0, "train", "smooth", size=16).frames)
     assert not torch.equal(whole.frames, smooth.frames)
     with pytest.raises(UserError, match="rendering is integer or smooth, not rough"):
         replace(config, rendering="rough")
 
 
-def test_frames_are_displaced_as_told() -> None:
+def test_frames_are_displaced_as_drawn() -> None:
     pair = Pair(torch.rand(3, 3, 12, 12), torch.rand(3, 3, 12, 12))
     offsets = draw("jitter", 2, 5, 3, seed=1)
     moved = shifted(pair, offsets, 12)
@@ -120,7 +119,7 @@ def test_displacements_are_spread_over_all_directions() -> None:
 
 def test_only_the_motion_encoder_sees_displaced_frames() -> None:
     config = replace(TINY, pairs=8, augment=("jitter=3",))
-    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    trainer = Trainer(config, training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
     pair, disguised, _ = trainer.batch(0)
     plain = trainer.pairs.batch(trainer.order.indices(0))
     assert torch.equal(pair.frame, plain.frame) and torch.equal(pair.next_frame, plain.next_frame)
@@ -129,7 +128,7 @@ def test_only_the_motion_encoder_sees_displaced_frames() -> None:
 
 def test_shifted_pairs_are_shifted_for_the_whole_network() -> None:
     config = replace(TINY, pairs=8, augment=("shift=2",))
-    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    trainer = Trainer(config, training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
     pair, disguised, _ = trainer.batch(0)
     plain = trainer.pairs.batch(trainer.order.indices(0))
     assert not torch.equal(pair.frame, plain.frame)
@@ -138,14 +137,17 @@ def test_shifted_pairs_are_shifted_for_the_whole_network() -> None:
 
 def test_more_data_are_mixed_in(folder: Path) -> None:
     config = replace(TINY, pairs=5, also=str(folder), also_pairs=12)
-    pairs = data.training_pairs(config)
-    own, more = data.training_pairs(replace(TINY, pairs=5)), data.training_pairs(replace(TINY, data=str(folder)))
+    pairs = training_pairs(config)
+    own, more = (
+        training_pairs(replace(TINY, pairs=5)),
+        training_pairs(replace(TINY, data=str(folder))),
+    )
     assert pairs.own == len(own) == 5 and len(pairs) == 5 + 12
     for start, part in ((0, own), (5, more)):
         picked = torch.arange(min(12, len(part)))
         for found, wanted in zip(pairs.batch(start + picked), part.batch(picked), strict=True):
             assert torch.equal(found, wanted)
-    whole = data.training_pairs(replace(config, also_pairs=None))
+    whole = training_pairs(replace(config, also_pairs=None))
     assert len(whole) == 5 * 32 + 3 * 157  # a quarter are own ones, and no more than needed
 
 
@@ -157,27 +159,27 @@ def test_figures_that_are_mixed_in_wear_a_run_s_own_pictures(monkeypatch: pytest
         return figure_pairs(4, seed=0, size=TINY.network.size)
 
     monkeypatch.setattr(sources, "figure_pairs", drawn)
-    own = data.training_pairs(replace(TINY, pairs=5))
-    mixed = data.training_pairs(replace(TINY, pairs=5, also="figures", also_pairs=4))
+    own = training_pairs(replace(TINY, pairs=5))
+    mixed = training_pairs(replace(TINY, pairs=5, also="figures", also_pairs=4))
     assert len(mixed) == 5 + 4 and len(worn[0]) == 5
     frames = (255 * own.batch(torch.arange(5)).frame).round().byte()
     assert {frame.numpy().tobytes() for frame in worn[0]} == {frame.numpy().tobytes() for frame in frames}
-    data.training_pairs(replace(TINY, data="figures", pairs=4))
+    training_pairs(replace(TINY, data="figures", pairs=4))
     assert worn[1] is None  # alone they have none to wear
 
 
 def test_stored_posteriors_are_of_a_run_s_own_data(folder: Path) -> None:
     config = replace(TINY, pairs=5, also=str(folder), also_pairs=12)
-    trainer = Trainer(config, data.training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
-    alone = Trainer(config, data.training_pairs(replace(TINY, pairs=5)), torch.device("cpu"), Processes(), False)
+    trainer = Trainer(config, training_pairs(config), torch.device("cpu"), Processes(), compiled=False)
+    alone = Trainer(config, training_pairs(replace(TINY, pairs=5)), torch.device("cpu"), Processes(), False)
     for found, wanted in zip(trainer.posteriors(100), alone.posteriors(100), strict=True):
         assert torch.equal(found, wanted) and len(found) == 5
 
 
-def test_mistakes_in_what_is_mixed_in_are_told() -> None:
+def test_mistakes_in_what_is_mixed_in_are_errors() -> None:
     with pytest.raises(UserError, match="also_pairs is a number of pairs of other data"):
         replace(TINY, also_pairs=3)
     with pytest.raises(UserError, match="also_pairs must be positive"):
         replace(TINY, also="figures", also_pairs=0)
     with pytest.raises(UserError, match="no data 'nowhere'"):
-        data.training_pairs(replace(TINY, pairs=5, also="nowhere"))
+        training_pairs(replace(TINY, pairs=5, also="nowhere"))

@@ -19,12 +19,10 @@ from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
-from visual_dynamics.training import data
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import ReadAhead
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.trainer import Trainer
+from visual_dynamics.training.trainer import ReadAhead, Trainer, held_out_pairs, training_pairs
 
 CPU = torch.device("cpu")
 
@@ -61,11 +59,11 @@ def test_splits_are_those_of_the_manifest(folder: Path) -> None:
     files = json.loads((folder / "manifest.json").read_text())["files"]
     counts = {side: sum(f["pairs"] for f in files if f["split"] == side) for side in ("train", "held-out")}
     assert len(opened(folder)) == counts["train"] and len(opened(folder, "held-out")) == counts["held-out"] > 0
-    pairs = data.training_pairs(config(folder))
+    pairs = training_pairs(config(folder))
     assert not pairs.mapped and len(pairs) == counts["train"] and pairs.size == (16, 16)
-    held_out = data.held_out_pairs(config(folder), count=5)
+    held_out = held_out_pairs(config(folder), count=5)
     assert held_out is not None and len(held_out) == 5 and held_out.size == (16, 16)
-    assert len(data.training_pairs(config(folder, pairs=3))) == 3
+    assert len(training_pairs(config(folder, pairs=3))) == 3
 
 
 @pytest.mark.parametrize("size", [32, 16, 48])
@@ -91,12 +89,12 @@ def test_pairs_are_what_was_stored(folder: Path) -> None:
 
 
 def test_what_does_not_fit_is_streamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert data.training_pairs(config(folder, stream=True)).mapped
+    assert training_pairs(config(folder, stream=True)).mapped
     monkeypatch.setattr(sources, "free_memory", lambda: 2 * opened(folder).resized(16).nbytes)
-    assert not data.training_pairs(config(folder)).mapped
+    assert not training_pairs(config(folder)).mapped
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # each of two processes would hold all of it
-    assert data.training_pairs(config(folder)).mapped
-    mixed = data.training_pairs(config(folder, also=str(folder)))
+    assert training_pairs(config(folder)).mapped
+    mixed = training_pairs(config(folder, also=str(folder)))
     assert not mixed.mapped and len(mixed) == 2 * len(opened(folder))
 
 
@@ -143,7 +141,7 @@ def test_reading_ahead_gives_what_was_asked() -> None:
 
 def told(folder: Path) -> str:
     with pytest.raises(UserError) as error:
-        data.training_pairs(config(folder))
+        training_pairs(config(folder))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -193,6 +191,6 @@ def test_shards_that_contradict_themselves(spoiled: Path) -> None:
 
 def test_only_footage_is_streamed(folder: Path) -> None:
     with pytest.raises(UserError, match="shapes cannot be streamed"):
-        data.training_pairs(TrainingConfig(preset="tiny", stream=True))
+        training_pairs(TrainingConfig(preset="tiny", stream=True))
     with pytest.raises(UserError, match="cannot be mixed"):
-        data.training_pairs(config(folder, stream=True, also="shapes"))
+        training_pairs(config(folder, stream=True, also="shapes"))

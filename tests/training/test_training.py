@@ -21,11 +21,9 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.training import loop
 from visual_dynamics.training.augment import draw, zoomed
 from visual_dynamics.training.config import TrainingConfig, config_from_dict
-from visual_dynamics.training.data import training_pairs
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.loop import Moment, train
-from visual_dynamics.training.run import RunFolder
-from visual_dynamics.training.trainer import Trainer
+from visual_dynamics.training.loop import Moment, RunFolder, train
+from visual_dynamics.training.trainer import Trainer, training_pairs
 from visual_dynamics.weights import load_weights
 
 CPU = torch.device("cpu")

@@ -142,8 +142,7 @@ def run_stages(
     from rich.console import Console
 
     from visual_dynamics.training.distributed import Processes
-    from visual_dynamics.training.loop import train
-    from visual_dynamics.training.run import stage_folder
+    from visual_dynamics.training.loop import stage_folder, train
 
     resume = stages is None
     stages = read_stages(folder) if stages is None else stages
@@ -242,7 +241,7 @@ class TrainingBar:
     def show(self, moment: Moment) -> None:
         if self.first is None:
             from visual_dynamics.data.sources import held_out_words
-            from visual_dynamics.training.data import data_spec
+            from visual_dynamics.training.trainer import data_spec
 
             self.first = (moment.share, time.monotonic())
             self.console.print_json(json.dumps(self.config.to_dict()))

@@ -1,13 +1,14 @@
-"""Augmentations: what is done at random to the pairs of a batch before the network sees them.
+"""What a run does at random: the order of its pairs, the noise of z, and augmentations of the pairs.
 
-Each has a draw for a global batch, a pure function of seed and step, and an apply for any part of that batch. So a
-resumed run, or many processes, do the same as one run. `config.AUGMENTATIONS` has the help texts.
+All are pure functions of seed and step: a resumed run, or many processes, do the same as one run. An augmentation has
+a draw for a global batch, and an apply for any part of that batch. `config.AUGMENTATIONS` has the help texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
 import torch
@@ -19,6 +20,30 @@ from visual_dynamics.training.config import TrainingConfig
 
 Draw = Callable[[Generator, int, float], Tensor]  # generator, pairs B, amount -> (B, ...)
 Apply = Callable[[Pair, Tensor, int], Pair]  # pairs, what was drawn for them, size of the network's frames
+
+
+class ShuffledOrder:
+    """An endless walk over the data: each epoch a new permutation, no remainder dropped."""
+
+    def __init__(self, count: int, batch: int, seed: int) -> None:
+        self.count, self.batch, self.seed = count, batch, seed
+        self._permutation = lru_cache(maxsize=2)(self._make_permutation)
+
+    def _make_permutation(self, epoch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(mix(self.seed, epoch))
+        return torch.randperm(self.count, generator=generator)
+
+    def indices(self, step: int) -> Tensor:
+        """Indices of the pairs of one global batch, int64 (batch,)."""
+        position = torch.arange(step * self.batch, (step + 1) * self.batch)
+        epoch, place = position // self.count, position % self.count
+        return torch.cat([self._permutation(int(e))[place[epoch == e]] for e in epoch.unique()])
+
+
+def step_noise(step: int, batch: int, latent: int, seed: int, device: torch.device) -> Tensor:
+    """N(0, I) for the z of one global batch, (batch, latent)."""
+    generator = torch.Generator(device).manual_seed(mix(seed, step) ^ 0x5EED)
+    return torch.randn(batch, latent, generator=generator, device=device)
 
 
 def draw_windows(generator: Generator, batch: int, zoom: float) -> Tensor:

@@ -1,39 +1,60 @@
-"""A run from its start, or from a checkpoint, to the end of its budget; in one process or in many (under torchrun)."""
+"""A run from its start, or from a checkpoint, to the end of its budget; in one process or in many (under torchrun).
+
+And the folder of a run: configuration, log, pictures, weights, state to resume from. One process writes into it.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from filelock import FileLock, Timeout
+from PIL import Image
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically, write_together
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig, read_config
-from visual_dynamics.training.data import held_out_pairs, training_pairs
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.run import STATE, WEIGHTS, RunFolder, load_state, state_bytes
-from visual_dynamics.training.trainer import Trainer, look_at
+from visual_dynamics.training.trainer import (
+    Trainer,
+    held_out_pairs,
+    load_state,
+    look_at,
+    state_bytes,
+    training_pairs,
+)
 from visual_dynamics.weights import MAX_BYTES, Weights, find_weights, load_weights, weights_bytes
 
+WEIGHTS, STATE = "weights.safetensors", "state.safetensors"
+STAGE = "stage"  # how the names of what belongs to trainings before this one begin
 EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
 FIRST_CHECKPOINT = 60.0  # seconds after the first step: there is something to look at, and to resume, early
 MEASURED_STEPS, MEASURED_SECONDS = 5, 10.0  # the speed is measured on this many steps, or fewer if they take longer
 
 
 class Moment(NamedTuple):
-    """What a run says of itself after a step."""
+    """What a run reports after a step."""
 
     share: float  # of the budget that is spent, 0 to 1
     step: int
     record: dict[str, float] | None = None  # a line that was logged
     pairs_per_second: float | None = None  # measured on the first steps, said once
+
+
+def stage_folder(folder: Path, number: int, count: int) -> Path:
+    """Where training `number` of `count`, from 1, is run: the last one in the folder itself."""
+    return folder if number == count else folder / f"{STAGE}{number}"
 
 
 def starting_weights(config: TrainingConfig) -> Weights:
@@ -87,7 +108,7 @@ def train(
 
 
 class Loop:
-    """Steps until the budget is spent; on the way the log, checkpoints, and word to `progress`."""
+    """Steps until the budget is spent; on the way the log, checkpoints, and calls of `progress`."""
 
     def __init__(
         self,
@@ -98,13 +119,8 @@ class Loop:
         seconds: float,
         progress: Callable[[Moment], None],
     ) -> None:
-        self.trainer, self.config, self.run, self.held_out, self.progress = (
-            trainer,
-            trainer.config,
-            run,
-            held_out,
-            progress,
-        )
+        self.trainer, self.config = trainer, trainer.config
+        self.run, self.held_out, self.progress = run, held_out, progress
         self.step, self.seconds = step, seconds
         self.started: float | None = None  # the first step compiles, and its time is not counted
         self.first = self.logged = (step, seconds)
@@ -178,3 +194,108 @@ class Loop:
             self.run.log(record)
             self.run.save_picture(f"step_{self.step:07d}.png", seen.picture)
             self.progress(Moment(share, self.step, record))
+
+
+class RunFolder:
+    """Owns a folder for the time of a run. A folder that holds anything is taken only to resume the run in it."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        occupied = path.is_dir() and any(not inside.name.startswith(STAGE) for inside in path.iterdir())
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path} is a file; a run needs a folder")
+        check_folder(path)
+        if resume and not self.config_file.is_file():
+            raise UserError(f"there is no run to resume in {path}")
+        if occupied and not resume:
+            raise UserError(f"{path} is not empty: resume the run in it (--resume) or choose another folder")
+        self._new, self._made = not resume, missing_folders(path)
+        self._lock = FileLock(path / "run.lock")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"{path} is in use by another process that trains in it") from None
+        except OSError as error:
+            remove_empty([folder for folder in self._made if folder.is_dir()])
+            raise UserError(f"cannot use {path} as a run folder: {error.strerror or error}") from error
+        self._tensorboard: Any = None  # opened with the first record
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def log_file(self) -> Path:
+        return self.path / "log.jsonl"
+
+    def save_config(self, config: TrainingConfig) -> None:
+        write_atomically(self.config_file, json.dumps(config.to_dict(), indent=2).encode() + b"\n")
+
+    def save_checkpoint(self, weights: bytes, state: bytes) -> None:
+        """Both or neither. If the run is killed between the two, it makes the weights again when it is resumed."""
+        write_together(self.path, {WEIGHTS: weights, STATE: state})
+
+    def weights_step(self) -> int | None:
+        """The step that the weights were saved at."""
+        try:
+            with safe_open(self.path / WEIGHTS, "pt") as file:
+                return int(json.loads((file.metadata() or {})["training"])["step"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            return None  # there are none, or not whole
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Add one JSON line, and the same numbers to TensorBoard where it is installed."""
+        try:
+            with self.log_file.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            self._tensorboard = self._tensorboard or _open_tensorboard(self.path / "tensorboard")
+            if self._tensorboard is not None:
+                for name, value in record.items():
+                    self._tensorboard.add_scalar(name, value, record["step"])
+        except OSError as error:
+            raise UserError(f"cannot write {self.log_file}: {error.strerror or error}") from error
+
+    def forget_after(self, step: int) -> None:
+        """Drop log lines past the state that is resumed from: those steps are run again."""
+        if self.log_file.exists():
+            kept = [line for line in self.log_file.read_text().splitlines() if _step_of(line) <= step]
+            write_atomically(self.log_file, "".join(line + "\n" for line in kept).encode())
+
+    def save_picture(self, name: str, rows: Tensor) -> None:
+        """rows: floats (R, C, 3, H, W) in [0, 1], written as a grid of R x C pictures, enlarged twice."""
+        grid = rows.clamp(0, 1).permute(0, 3, 1, 4, 2).flatten(0, 1).flatten(1, 2)  # (R * H, C * W, 3)
+        picture = Image.fromarray((grid * 255).round().to(torch.uint8).cpu().numpy())
+        stream = io.BytesIO()
+        picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(stream, "PNG")
+        write_atomically(self.path / "pictures" / name, stream.getvalue())
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._tensorboard is not None:
+            with suppress(OSError):  # the log holds the same numbers
+                self._tensorboard.close()
+        never_began = kind is not None and self._new and not self.log_file.exists()
+        if never_began:  # leave no trace of it
+            for file in (self.config_file, self.path / "run.lock"):
+                file.unlink(missing_ok=True)
+        self._lock.release()
+        if never_began:
+            remove_empty(self._made)
+
+
+def _open_tensorboard(path: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(path))
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line cut short by a crash

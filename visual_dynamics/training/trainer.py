@@ -1,23 +1,88 @@
-"""What a run holds in memory, and one step of it. `Trainer.step` is the whole mathematics of training."""
+"""What a run holds in memory: pairs, network, optimizer. `Trainer.step` is the whole mathematics of training."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
-from visual_dynamics.data.pairs import Pair, Pairs, spread, without_waiting
+from visual_dynamics.data.pairs import Pair, Pairs, mix_pairs, spread, without_waiting
+from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.training.augment import augment, whole_frames
+from visual_dynamics.training.augment import ShuffledOrder, augment, step_noise, whole_frames
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.data import ReadAhead, ShuffledOrder, step_noise
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.muon import Muon
+
+OWN_SHARE = 0.25  # of a mixture, at least: a run is about its own data
+WORN_FRAMES = 1_024  # frames of a run's own data that drawn figures may wear
+Read = TypeVar("Read")
+
+
+def data_spec(config: TrainingConfig, size: int) -> DataSpec:
+    return DataSpec(
+        data=config.data,
+        size=size,
+        seed=config.seed,
+        rendering=config.rendering,
+        between=config.between,
+        characters=config.split,
+        sheets=config.sheets,
+        background=config.network.background,
+    )
+
+
+def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -> Pairs:
+    """What a run trains on, at the size it is stored; with `also`, other data are mixed in. `device` may draw it."""
+    spec = data_spec(config, config.stored_size)
+    if config.also and config.stream:
+        raise UserError("data that are streamed cannot be mixed with others")
+    own = open_data(spec, "train", config.pairs, device, config.stream)
+    if not config.also:
+        return own
+    wear = None
+    if config.also == "figures":  # they wear what the run's own pictures show
+        wear = (255 * own.batch(spread(len(own), WORN_FRAMES, seed=0)).frame).round().to(torch.uint8)
+    more = open_data(replace(spec, data=config.also), "train", config.also_pairs, device, wear=wear)
+    return mix_pairs(own, more, OWN_SHARE)
+
+
+def held_out_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:
+    """Pairs to look at while training; None where the data have no held-out pairs."""
+    return open_data(data_spec(config, config.network.size), "held-out", count)
+
+
+class ReadAhead(Generic[Read]):
+    """A function of the step. Other threads compute its next few values: the device does not wait for files."""
+
+    DEPTH = 4  # steps
+    THREADS = 2
+
+    def __init__(self, read: Callable[[int], Read]) -> None:
+        self.read = read
+        self._pool = ThreadPoolExecutor(self.THREADS, "read-ahead")
+        self._coming: dict[int, Future[Read]] = {}
+
+    def __call__(self, step: int) -> Read:
+        coming = range(step, step + self.DEPTH)
+        for number in coming:
+            if number not in self._coming:
+                self._coming[number] = self._pool.submit(self.read, number)
+        for past in [number for number in self._coming if number not in coming]:
+            self._coming.pop(past).cancel()
+        return self._coming.pop(step).result()
 
 
 class TrainingStep(nn.Module):
@@ -37,15 +102,8 @@ class TrainingStep(nn.Module):
 
 
 class Trainer:
-    """What a run holds in memory; `step` is its whole mathematics."""
-
     def __init__(
-        self,
-        config: TrainingConfig,
-        pairs: Pairs,
-        device: torch.device,
-        processes: Processes,
-        compiled: bool,
+        self, config: TrainingConfig, pairs: Pairs, device: torch.device, processes: Processes, compiled: bool
     ) -> None:
         if config.batch % processes.count:
             raise UserError(f"a batch of {config.batch} pairs does not divide among {processes.count} processes")
@@ -146,6 +204,38 @@ def fits(pairs: Pairs, device: torch.device) -> bool:
         return True
     free, _ = torch.cuda.mem_get_info(device)
     return pairs.nbytes < free // 2
+
+
+def state_bytes(network: nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> bytes:
+    """All that decides the next step: weights and batch statistics in full precision, the optimizer's moments, the step
+    and the time spent."""
+    tensors = {f"network.{name}": value for name, value in network.state_dict().items()}
+    for index, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+    light = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return save(light, {"progress": json.dumps({"step": step, "seconds": seconds})})
+
+
+def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:
+    """Fill network and optimizer with what `state_bytes` saved; returns step and seconds."""
+    try:
+        with safe_open(path, "pt") as file:
+            progress = json.loads((file.metadata() or {})["progress"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+        network.load_state_dict(_below("network.", tensors))
+        saved = optimizer.state_dict()
+        saved["state"] = {}
+        for name, value in _below("optimizer.", tensors).items():
+            index, moment = name.split(".", 1)
+            saved["state"].setdefault(int(index), {})[moment] = value
+        optimizer.load_state_dict(saved)
+        return int(progress["step"]), float(progress["seconds"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"cannot resume from {path}: {str(error).splitlines()[0]}") from error
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 class HeldOut(NamedTuple):
