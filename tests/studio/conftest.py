@@ -39,7 +39,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 
 @pytest.fixture(scope="session")
 def client(app: FastAPI) -> TestClient:
-    """Asks without a socket."""
+    """Sends requests without a socket."""
     return TestClient(app, base_url="http://localhost")
 
 
@@ -79,7 +79,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, address: str) -> Iterator[Page]:
-    """The page at an address; at the end nothing was complained about, and no other host was asked."""
+    """The page at an address; at its end: no errors in the console, and no requests to other hosts."""
     complaints, hosts = list[str](), set[str]()
     page = browser.new_page(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     page.set_default_timeout(WAIT)
@@ -102,7 +102,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def until(page: Page, condition: str, value: object = None) -> None:
-    """Wait for a condition. Playwright's own way of that evaluates strings in the page, which its policy forbids."""
+    """Wait for a condition. Playwright's own function evaluates strings in the page, which its policy forbids."""
     end = time.monotonic() + WAIT / 1000
     while not page.evaluate(condition, value):
         assert time.monotonic() < end, condition

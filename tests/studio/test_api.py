@@ -1,4 +1,4 @@
-"""The API: what each route gives, and that every mistake is told as JSON."""
+"""The API: what each route gives, and that every error is JSON."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_an_upload_with_alpha_keeps_it(client: TestClient) -> None:
 
 def test_futures_at_the_size_of_the_picture(app: FastAPI, client: TestClient, model: Model) -> None:
     image = app.state.studio.pictures.find("shapes-1").pixels
-    ask = {"image": "shapes-1", "seed": 3, "full_size": True}
-    found = post(client, "/api/futures", ask | {"count": 2})
+    request = {"image": "shapes-1", "seed": 3, "full_size": True}
+    found = post(client, "/api/futures", request | {"count": 2})
     futures = [pixels(future["url"]) for future in found["futures"]]
     assert (np.stack(futures) == model.sample(image, 2, seed=3, full_size=True)).all()
     assert (pixels(found["input"]) == image).all()
@@ -115,7 +115,7 @@ def test_futures_at_the_size_of_the_picture(app: FastAPI, client: TestClient, mo
     buffer = io.BytesIO()
     Image.new("RGB", (2000, 1000)).save(buffer, "PNG")
     large = client.post("/api/images", content=buffer.getvalue()).json()["id"]
-    assert "choose fewer" in post(client, "/api/futures", ask | {"image": large, "count": 5}, 422)["error"]
+    assert "choose fewer" in post(client, "/api/futures", request | {"image": large, "count": 5}, 422)["error"]
 
 
 def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
@@ -183,12 +183,12 @@ def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
     buffer = io.BytesIO()
     Image.fromarray(samples["walk-sheet"][:, :180]).save(buffer, "PNG")
     reference = client.post("/api/images", content=buffer.getvalue()).json()["id"]
-    ask = {"reference": reference, "target": "figure-green", "cell_width": 60, "cell_height": 60, "guided": False}
-    found = post(client, "/api/animate", ask)
+    request = {"reference": reference, "target": "figure-green", "cell_width": 60, "cell_height": 60, "guided": False}
+    found = post(client, "/api/animate", request)
     assert len(found["frames"]) == len(found["reference"]) == 3
     assert (pixels(found["frames"][0]) == samples["figure-green"]).all()
     assert {file["name"] for file in found["files"]} >= {"sheet.png", "sheet.json", "animation.gif"}
-    assert "not for sprites" in post(client, "/api/animate", ask | {"model": "shapes"}, 422)["error"]
+    assert "not for sprites" in post(client, "/api/animate", request | {"model": "shapes"}, 422)["error"]
 
 
 def test_a_sheet_with_the_layout_of_aseprite(client: TestClient) -> None:
@@ -197,13 +197,13 @@ def test_a_sheet_with_the_layout_of_aseprite(client: TestClient) -> None:
     tags = (Tag("stand", 0, 1), Tag("walk", 2, 4), Tag("run", 5, 7))
     files = sheet_files("hero", replace(cells, durations=10 * np.arange(1, 9), tags=tags))
     reference = client.post("/api/images?exact=true", content=files["hero.png"]).json()["id"]
-    ask = {"reference": reference, "target": "figure-green", "guided": False, "layout": files["hero.json"].decode()}
-    found = post(client, "/api/animate", ask | {"tag": "walk", "pose": 1})
+    request = {"reference": reference, "target": "figure-green", "guided": False, "layout": files["hero.json"].decode()}
+    found = post(client, "/api/animate", request | {"tag": "walk", "pose": 1})
     assert found["durations"] == [30, 40, 50] and (pixels(found["frames"][1]) == samples["figure-green"]).all()
     assert (np.stack([pixels(url) for url in found["reference"]]) == cells.frames[2:5]).all()
-    assert "'stand', 'walk', 'run'" in post(client, "/api/animate", ask | {"tag": "fly"}, 422)["error"]
-    assert "not valid JSON" in post(client, "/api/animate", ask | {"layout": "{"}, 422)["error"]
-    assert "leaves the picture" in post(client, "/api/animate", ask | {"reference": "figure-red"}, 422)["error"]
+    assert "'stand', 'walk', 'run'" in post(client, "/api/animate", request | {"tag": "fly"}, 422)["error"]
+    assert "not valid JSON" in post(client, "/api/animate", request | {"layout": "{"}, 422)["error"]
+    assert "leaves the picture" in post(client, "/api/animate", request | {"reference": "figure-red"}, 422)["error"]
     tiny = {"reference": "walk-sheet", "target": "figure-red", "cell_width": 1, "cell_height": 1}
     assert "too many" in post(client, "/api/animate", tiny, 422)["error"]
 

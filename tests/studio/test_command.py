@@ -1,4 +1,4 @@
-"""The verb `studio`: what it tells people, and a studio that runs as they start it."""
+"""The verb `studio`: its messages, and a studio that it starts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
         main(["studio", *arguments])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: ") and told.count("\n") == 1
-    return told
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ") and printed.count("\n") == 1
+    return printed
 
 
 def test_without_the_extra_it_says_how_to_install_it(

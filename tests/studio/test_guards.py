@@ -1,4 +1,4 @@
-"""Who may ask: hosts, origins, the token, sizes and rates; and the headers that every answer has."""
+"""Access: hosts, origins, the token, sizes and rates; and the headers of every response."""
 
 from __future__ import annotations
 

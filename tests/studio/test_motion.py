@@ -1,4 +1,4 @@
-"""Arrows: a thing that moves is seen to move, its way is named, and stillness has no arrows."""
+"""Arrows: they show the direction of a motion, name it, and a still picture has none."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.studio.conftest import WAIT, opened, source, until
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
 from visual_dynamics.sprites.files import sheet_files
-from visual_dynamics.studio.samples import FIGURES, draw_figure
+from visual_dynamics.studio.pictures import FIGURES, draw_figure
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.studio.malformed import good, uploads
 from visual_dynamics.errors import UserError
-from visual_dynamics.studio.futures import LONGEST_SIDE, decode_upload
-from visual_dynamics.studio.state import Pictures
+from visual_dynamics.studio.pictures import LONGEST_SIDE, Pictures, decode_upload
 from visual_dynamics.web import RequestError
 
 PIXELS = 16_000_000

@@ -18,8 +18,7 @@ from starlette.requests import Request
 
 from tests.studio.conftest import GENEROUS, served
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.queue import CLIENT_GONE, JobCancelledError, Queue, run_in_queue
-from visual_dynamics.studio.state import Settings
+from visual_dynamics.studio.state import CLIENT_GONE, JobCancelledError, Queue, Settings, run_in_queue
 from visual_dynamics.web import RequestError
 
 
@@ -113,13 +112,13 @@ def test_a_full_queue_is_told_over_the_network(app: FastAPI, address: str, gate:
 def test_many_clients_at_once_are_served_in_order_or_told_to_wait(studio_settings: Settings) -> None:
     app = create_app(replace(studio_settings, limits=replace(GENEROUS, queue_length=6, queue_per_client=6)))
 
-    async def ask(address: str) -> list[httpx.Response]:
+    async def send(address: str) -> list[httpx.Response]:
         async with httpx.AsyncClient(base_url=address, timeout=60) as client:
             body = {"image": "shapes-1", "codes": [[0.0] * 8]}
             return await asyncio.gather(*(client.post("/api/decode", json=body) for _ in range(30)))
 
     with served(app) as address:
-        answers = asyncio.run(ask(address))
+        answers = asyncio.run(send(address))
     app.state.studio.queue.close()
     statuses = Counter(answer.status_code for answer in answers)
     assert set(statuses) <= {200, 429, 503} and statuses[200] >= 6 and statuses[429] + statuses[503] > 0

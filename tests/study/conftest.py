@@ -54,9 +54,9 @@ class Server:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout
-        told = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", told)
-        assert found, told
+        printed = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", printed)
+        assert found, printed
         self.url, self.port = found[0], int(found[1])
 
     def kill(self) -> None:

@@ -30,7 +30,7 @@ def designs(draw: st.DrawFn) -> Design:
     )
 
 
-def asked(trial: Trial) -> tuple[str, int]:
+def condition(trial: Trial) -> tuple[str, int]:
     (clip,) = [one for one in trial if one.method != REAL] or trial
     return clip.method, clip.size
 
@@ -49,16 +49,16 @@ def test_plans_are_balanced(design: Design) -> None:
     for session in sessions:
         inputs = [trial[0].input for trial in session]
         assert len(set(inputs)) == len(inputs) == design.trials + design.obvious
-        scored = [trial for trial in session if asked(trial)[0] not in OBVIOUS]
+        scored = [trial for trial in session if condition(trial)[0] not in OBVIOUS]
         assert len(scored) == design.trials
-        assert nearly_equal(Counter(map(asked, scored)), kinds)
+        assert nearly_equal(Counter(map(condition, scored)), kinds)
         for trial in scored:
-            shown.setdefault(trial[0].input, Counter())[asked(trial)] += 1
+            shown.setdefault(trial[0].input, Counter())[condition(trial)] += 1
         if design.kind == "choice":
             assert all([clip.method for clip in trial].count(REAL) == 1 for trial in session)
             assert all(trial[0].size == trial[1].size and trial[0].input == trial[1].input for trial in session)
-            for kind in set(map(asked, scored)):
-                left = Counter(trial[0].method == REAL for trial in scored if asked(trial) == kind)
+            for kind in set(map(condition, scored)):
+                left = Counter(trial[0].method == REAL for trial in scored if condition(trial) == kind)
                 assert nearly_equal(left, 2)
             assert nearly_equal(Counter(trial[0].method == REAL for trial in scored), 2, by=2)
     assert all(nearly_equal(counts, kinds) for counts in shown.values())
@@ -71,10 +71,10 @@ def test_whole_rounds_of_sessions_are_exactly_balanced(design: Design) -> None:
     blocks, conditions = design.inputs // design.trials, kinds * design.samples
     whole = Design(**(vars(design) | {"sessions": 2 * blocks * conditions}))
     seen = Counter(
-        (trial[0].input, asked(trial), trial[0].method == REAL and design.kind == "choice")
+        (trial[0].input, condition(trial), trial[0].method == REAL and design.kind == "choice")
         for session in plan_sessions(whole)
         for trial in session
-        if asked(trial)[0] not in OBVIOUS
+        if condition(trial)[0] not in OBVIOUS
     )
     assert len(seen) == design.inputs * kinds * (2 if design.kind == "choice" else 1)
     assert len(set(seen.values())) == 1
@@ -88,9 +88,9 @@ def test_another_seed_is_another_plan() -> None:
 def test_obvious_trials_are_spread_over_the_session() -> None:
     design = Design("choice", METHODS, (32, 64), inputs=60, trials=60, obvious=6, sessions=50)
     for session in plan_sessions(design):
-        places = [place for place, trial in enumerate(session) if asked(trial)[0] in OBVIOUS]
+        places = [place for place, trial in enumerate(session) if condition(trial)[0] in OBVIOUS]
         assert all(10 * n <= place - n <= 10 * (n + 1) for n, place in enumerate(places))
-        assert {trial[0].size for trial in session if asked(trial)[0] in OBVIOUS} == {64}
+        assert {trial[0].size for trial in session if condition(trial)[0] in OBVIOUS} == {64}
 
 
 def test_half_of_the_obvious_trials_about_realism_are_real() -> None:

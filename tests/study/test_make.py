@@ -1,4 +1,4 @@
-"""Studies made by a tiny model: what is in the folder, what its names tell, what is refused."""
+"""Studies made by a tiny model: what is in the folder, what its names show, what is an error."""
 
 import re
 from collections.abc import Callable

@@ -32,7 +32,7 @@ def simulated(study: Study, rates: dict, spread: float, seed: int, careless: int
             for kind, rate in rates.items()
         }
         for trial in range(len(session)):
-            clip, right = study.asked(number, trial), study.right_answer(number, trial)
+            clip, right = study.trial_clip(number, trial), study.right_answer(number, trial)
             first, second = study.choices
             wrong = second if right == first else first
             chance = 0.5 if number < careless else 0.0 if clip.method in OBVIOUS else own[clip.method, clip.size]

@@ -13,10 +13,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from visual_dynamics.provenance import package_version
-from visual_dynamics.studio import export, futures, inside, library, motion, transfer
-from visual_dynamics.studio.queue import client_of
-from visual_dynamics.studio.schema import Here, Studio
-from visual_dynamics.studio.state import Limits, Settings
+from visual_dynamics.studio import futures, inside, library, motion, transfer
+from visual_dynamics.studio.state import Here, Limits, Settings, Studio, client_of
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
 from visual_dynamics.study.web import MAX_BODY, study_router
@@ -92,9 +90,9 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_name,
     )
     app.state.studio = studio
-    for part in (futures, motion, library, transfer, inside, export):
-        app.include_router(part.router, prefix="/api", responses=ERRORS)
-    app.include_router(queue, prefix="/api", responses=ERRORS)
+    parts = futures.router, motion.router, library.router, transfer.router, inside.router, futures.files, queue
+    for router in parts:
+        app.include_router(router, prefix="/api", responses=ERRORS)
     _add_pages(app, settings)
     send_errors_as_json(app)
     limits = settings.limits

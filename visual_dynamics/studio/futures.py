@@ -1,35 +1,48 @@
-"""Routes: models, images, futures of an image, and the next step from one of them."""
+"""Routes: models, images, futures of an image, the next step from one of them, and all of these as files."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import io
+import json
+import math
+import zipfile
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Pixels, read_picture, resized
+from visual_dynamics.media import check_area, encode_animation, encode_png, enlarge, picture_grid
 from visual_dynamics.sampling.latents import sample_seeds
-from visual_dynamics.studio.samples import samples_for
-from visual_dynamics.studio.schema import (
+from visual_dynamics.studio.models import (
+    Body,
     Code,
     FullSizeField,
-    Here,
     ImageBody,
-    PictureShown,
+    ModelFile,
+    ModelName,
     Seed,
+    Seen,
     SourceName,
     Strength,
-    Url,
     body,
+)
+from visual_dynamics.studio.pictures import (
+    LONGEST_SIDE,
+    ImageId,
+    PictureShown,
+    Url,
+    as_url,
+    decode_upload,
+    samples_like,
     shown,
 )
-from visual_dynamics.studio.state import Seen, as_url
+from visual_dynamics.studio.state import Here
 
 MAX_COUNT, MAX_FIRST = 32, 100_000
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # of uploads
-LONGEST_SIDE = 2_048  # of stored pictures; larger ones are averaged down
 router = APIRouter(tags=["futures"])
 _uploads = CapacityLimiter(16)  # at a time: their bytes are in memory
 _decoders = CapacityLimiter(2)  # at a time, in threads
@@ -109,7 +122,7 @@ def list_models(studio: Here) -> list[ModelShown]:
             sources=file.sources,
             sprites=file.of_sprites,
             reads_motion=file.reads_motion,
-            samples=samples_for(file),
+            samples=samples_like(file.data, file.of_sprites),
         )
         for file in studio.models.files.values()
     ]
@@ -129,19 +142,6 @@ async def upload(request: Request, studio: Here, exact: Exact = False) -> Pictur
         data = await request.body()
         pixels = await to_thread.run_sync(decode_upload, data, limit, exact, limiter=_decoders)
         return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
-
-
-def decode_upload(data: bytes, max_pixels: int, exact: bool = False) -> Pixels:
-    """The pixels of an upload, (H, W, 3), or (H, W, 4) with alpha; large ones are reduced unless `exact`."""
-    if not data:
-        raise UserError("the upload is empty: send the bytes of a picture as the body")
-    picture = read_picture(data, "the picture", FORMATS, max_pixels)
-    pixels = picture.colours if picture.alpha is None else picture.rgba
-    longer = max(pixels.shape[:2])
-    if exact or longer <= LONGEST_SIDE:
-        return pixels
-    height, width = (max(2, round(side * LONGEST_SIDE / longer)) for side in pixels.shape[:2])
-    return resized(pixels, height, width)
 
 
 @router.post("/futures")
@@ -168,3 +168,126 @@ async def take_step(request: Request, body: ContinueBody, studio: Here) -> Pictu
         return shown(studio.pictures.keep(picture))
 
     return await studio.about_image(request, body, work)
+
+
+# --- files: GIF, WebP, APNG, MP4, a PNG sheet or a zip
+
+FPS = 2.0
+GREY = (150, 150, 150)  # between pictures: on light pages and on dark ones
+WALL_COLUMNS = 4
+MAX_PATH = 32  # images
+Form = Literal["gif", "webp", "apng", "mp4", "sheet", "zip"]
+TYPES: dict[str, str] = {
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "apng": "image/apng",
+    "mp4": "video/mp4",
+    "sheet": "image/png",
+    "zip": "application/zip",
+}
+files = APIRouter(tags=["export"])
+FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file",
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES.values()},
+    }
+}
+
+
+class FileBody(Body):
+    """Which kind of file."""
+
+    form: Annotated[Form, Field(description="Kind of the file; a zip holds every picture, and the codes")] = "gif"
+    scale: Annotated[int, Field(ge=1, le=8, description="Enlargement of pixels; none at full size")] = 3
+    full_size: FullSizeField = False
+
+
+class ExportBody(ImageBody, FileBody):
+    """An image, and the motions that make its futures."""
+
+    codes: Annotated[list[Code], Field(min_length=1, max_length=64)]
+    model_config = body(image="shapes-1", model="shapes", codes=[[0, 1, 0, 0, 0, 0, 0, 0]], form="gif")
+
+
+class PathBody(FileBody):
+    """Images that follow each other."""
+
+    images: Annotated[list[ImageId], Field(min_length=2, max_length=MAX_PATH, examples=[["shapes-1", "shapes-1-next"]])]
+    model: ModelName = "shapes"
+
+
+@files.post("/export", response_class=Response, responses=FILE)
+async def export_futures(request: Request, body: ExportBody, studio: Here) -> Response:
+    """One future in turn with its input, or several side by side, in step."""
+    file, most = studio.models.file(body.model), studio.most_pixels(body.full_size)
+    data = await studio.about_image(request, body, lambda seen: _export(body, file, most, seen))
+    return _response("futures" if len(body.codes) > 1 else "future", body.form, data)
+
+
+@files.post("/export/path", response_class=Response, responses=FILE)
+async def export_path(request: Request, body: PathBody, studio: Here) -> Response:
+    """The images of a path, one after the other."""
+    file = studio.models.file(body.model)
+    pictures = [studio.pictures.find(name) for name in body.images]
+
+    def work() -> bytes:
+        model = studio.models.model(body.model)
+        canvases = [model.open(picture.pixels) for picture in pictures]
+        if body.full_size:
+            canvases[0].check_full_size(len(canvases), studio.settings.limits.full_size_pixels)
+        frames = [canvas.still(body.full_size) for canvas in canvases]
+        if len({frame.shape for frame in frames}) > 1:
+            raise UserError("the images of a path have one shape: these differ")
+        if body.form == "zip":
+            return _zip(frames, {"model": file.name, "digest": file.digest})
+        scale = _scale(body, frames)
+        return _encoded(body.form, enlarge(np.stack(frames), scale), frames, scale)
+
+    return _response("path", body.form, await studio.compute(request, work))
+
+
+def _export(body: ExportBody, file: ModelFile, most_pixels: int | None, seen: Seen) -> bytes:
+    pictures = [seen.placed.still(body.full_size), *seen.moved(seen.codes(body.codes), most_pixels)]
+    if body.form == "zip":
+        return _zip(pictures, {"model": file.name, "digest": file.digest, "codes": body.codes})
+    still, *frames = (seen.model.open(picture).still(body.full_size) for picture in pictures)  # without alpha
+    scale = _scale(body, [still, *frames])
+    if len(frames) == 1:
+        clip = enlarge(np.stack([still, frames[0]]), scale)
+    else:
+        walls = [still] * len(frames), frames
+        clip = np.stack([picture_grid(wall, _columns(len(wall)), scale, background=GREY) for wall in walls])
+    return _encoded(body.form, clip, [still, *frames], scale)
+
+
+def _scale(body: FileBody, pictures: list[Frames]) -> int:
+    """The enlargement of pixels; an error if the file would take minutes to write and much of a machine's memory."""
+    scale = 1 if body.full_size else body.scale
+    check_area(len(pictures), max(pictures[0].shape[:2]), scale)
+    return scale
+
+
+def _encoded(form: Form, clip: Frames, pictures: list[Frames], scale: int) -> bytes:
+    """The clip (T, H, W, 3), or the pictures (H, W, 3) on an enlarged sheet."""
+    if form == "sheet":
+        return encode_png(picture_grid(pictures, _columns(len(pictures)), scale, background=GREY))
+    return encode_animation(clip, FPS, f".{form}")
+
+
+def _columns(count: int) -> int:
+    return max(WALL_COLUMNS, math.ceil(math.sqrt(count)))
+
+
+def _zip(pictures: list[Frames], about: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # PNG is compressed already
+        for number, picture in enumerate(pictures):
+            name = "input.png" if number == 0 else f"frame_{number:02d}.png"
+            archive.writestr(name, encode_png(picture))
+        archive.writestr("about.json", json.dumps(about, indent=1))
+    return buffer.getvalue()
+
+
+def _response(stem: str, form: Form, data: bytes) -> Response:
+    name = f"{stem}.{'png' if form == 'sheet' else form}"
+    return Response(data, media_type=TYPES[form], headers={"Content-Disposition": f'attachment; filename="{name}"'})

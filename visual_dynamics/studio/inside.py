@@ -15,8 +15,9 @@ from visual_dynamics.images import Color, Pixels
 from visual_dynamics.media import picture_grid
 from visual_dynamics.relations.graph import relations_of
 from visual_dynamics.sampling.latents import sample_seeds
-from visual_dynamics.studio.schema import Code, Here, ImageBody, Seed, SourceName, Url, body
-from visual_dynamics.studio.state import Seen, as_url
+from visual_dynamics.studio.models import Code, ImageBody, Seed, Seen, SourceName, body
+from visual_dynamics.studio.pictures import Url, as_url
+from visual_dynamics.studio.state import Here
 
 COLUMNS = 8  # maps side by side
 MAP_SIDE = 64  # pixels at which a map is shown

@@ -16,21 +16,20 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, StringConstraints
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.studio.schema import (
+from visual_dynamics.studio.models import (
     MAX_LATENT,
     Body,
     Code,
-    Here,
     ImageBody,
-    ImageId,
     ModelName,
     Number,
+    Seen,
     Strength,
-    Studio,
-    Url,
     body,
+    read_motion,
 )
-from visual_dynamics.studio.state import Seen, as_url, read_motion
+from visual_dynamics.studio.pictures import ImageId, Url, as_url
+from visual_dynamics.studio.state import Here, Studio
 from visual_dynamics.web import RequestError
 
 MOST = 1_000  # motions in a library
@@ -47,7 +46,6 @@ CREATE TABLE IF NOT EXISTS motions (
     UNIQUE (digest, name)
 )
 """
-FILE_FORMAT, FILE_VERSION = "visual-dynamics-motion", 1
 router = APIRouter(tags=["motion"])
 
 Name = Annotated[
@@ -214,7 +212,7 @@ def import_file(body: MotionFile, studio: Here) -> SavedMotion:
 def export_file(number: MotionId, studio: Here) -> JSONResponse:
     """A motion as a file, to keep or to send."""
     motion = studio.library.find(number)
-    content = {"format": FILE_FORMAT, "version": FILE_VERSION, "name": motion.name, "model": motion.model}
+    content = {"format": "visual-dynamics-motion", "version": 1, "name": motion.name, "model": motion.model}
     headers = {"Content-Disposition": f'attachment; filename="motion-{number}.json"'}
     return JSONResponse(content | {"digest": motion.digest, "z": motion.z}, headers=headers)
 

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.sampling.moves import path, stored_usage
-from visual_dynamics.studio.schema import Code, Here, ImageBody, Url, body
-from visual_dynamics.studio.state import Seen, as_url
+from visual_dynamics.studio.models import Code, ImageBody, Seen, body
+from visual_dynamics.studio.pictures import Url, as_url
+from visual_dynamics.studio.state import Here
 
 MAX_DIMENSIONS = 16  # with a slider
 ENDS = (-1.5, 1.5)  # standard deviations at which a dimension is shown
@@ -109,7 +110,7 @@ def _dimensions(seen: Seen) -> Dimensions:
     return Dimensions(input=seen.still(), latent=len(used.scale), rest=rest.tolist(), dimensions=found)
 
 
-# --- arrows: which way things move between two frames, by matching blocks
+# --- arrows: motion between two frames, by matching blocks
 
 BLOCK, STEP = 12, 8  # pixels: side of a block, and distance to the next
 REACH = 7  # longest displacement, in pixels

@@ -1,40 +1,31 @@
-"""What a studio holds: its settings, the models, the pictures, and pictures as models see them.
-
-Models are loaded and pictures encoded in the one thread of the queue, so only `Pictures` needs a lock.
-"""
+"""A studio: its settings, models and pictures, and the queue in which one thread computes, in order of arrival."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
+import asyncio
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from fastapi import Depends, Request
 
-from visual_dynamics.api import Model, load
-from visual_dynamics.errors import UserError
-from visual_dynamics.images import Box, Pixels, shrink
-from visual_dynamics.media import encode_png
-from visual_dynamics.model.presets import NetworkConfig
-from visual_dynamics.sampling.canvas import Canvas
-from visual_dynamics.sampling.predictor import EncodedImage
-from visual_dynamics.sprites.align import Place, put, standing_place, take
+from visual_dynamics.studio.models import FIRST_MODEL, FIRST_SAMPLE, ImageBody, Models, Seen
+from visual_dynamics.studio.pictures import Pictures, draw_samples
 from visual_dynamics.web import RequestError
-from visual_dynamics.weights import MOTION_ENCODER, find_weights, shipped_models
 
-MODELS = 3  # in memory: about 100 MB each
-ENCODED = 64  # pictures as a model sees them: 0.7 MB each ...
-CANVAS_BYTES = 128_000_000  # ... and their pixels, all together
-THUMBNAIL, SPRITE_THUMBNAIL = 256, 1024  # pixels of the longer side
+if TYPE_CHECKING:
+    from visual_dynamics.studio.library import Library
+
+T = TypeVar("T")
+RETRY_AFTER = 2  # seconds until a client should try again
+CLOSING = 5.0  # seconds that a closing studio waits for the running job
+CLIENT_GONE = 499  # nobody reads this response
 
 
 @dataclass(frozen=True)
@@ -67,252 +58,180 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True)
-class StoredPicture:
-    """A picture and its id."""
+class Studio:
+    """Models, pictures, motions and the queue."""
 
-    id: str
-    pixels: Pixels  # uint8 (H, W, 3), or (H, W, 4) with alpha
+    def __init__(self, settings: Settings, library: Library) -> None:
+        self.settings, self.library = settings, library
+        self.queue = Queue(settings.limits.queue_length, settings.limits.queue_per_client)
+        self.models = Models(settings.models, settings.device, self.queue.check)
+        self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
 
-    @cached_property
-    def url(self) -> str:
-        """Its thumbnail."""
-        return as_url(shrink(self.pixels, THUMBNAIL if self.pixels.shape[-1] == 3 else SPRITE_THUMBNAIL))
+    def warm_up(self) -> None:
+        """Load the first model while people look at the page: the first results come at once."""
 
+        def work() -> None:
+            seen = self.models.seen(FIRST_MODEL, self.pictures.samples[FIRST_SAMPLE])
+            list(seen.moved(torch.zeros(1, seen.model.predictor.network.config.latent)))
 
-class Pictures:
-    """A cache of pictures by id: samples stay, the least recently used uploads are dropped. Safe for threads."""
+        self.queue.add("studio", "", work)
 
-    def __init__(self, samples: dict[str, Pixels], max_bytes: int) -> None:
-        self.samples = {name: StoredPicture(name, pixels) for name, pixels in samples.items()}
-        self.max_bytes = max_bytes
-        self._kept: OrderedDict[str, StoredPicture] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+    def most_pixels(self, full_size: bool) -> int | None:
+        """Of all pictures of a response at full size; None for results of the model's size."""
+        return self.settings.limits.full_size_pixels if full_size else None
 
-    def keep(self, pixels: Pixels) -> StoredPicture:
-        """The same pixels have the same id; nobody can guess the ids of others."""
-        shape = repr(pixels.shape).encode()
-        picture = StoredPicture(hashlib.sha256(shape + pixels.tobytes()).hexdigest()[:32], pixels)
-        with self._lock:
-            if picture.id not in self._kept:
-                self._kept[picture.id] = picture
-                self._bytes += pixels.nbytes
-            self._kept.move_to_end(picture.id)
-            while self._bytes > self.max_bytes and len(self._kept) > 1:
-                _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.pixels.nbytes
-        return picture
+    async def compute(self, request: Request, work: Callable[[], T]) -> T:
+        """Do the work of a request in the queue."""
+        return await run_in_queue(self.queue, request, work)
 
-    def find(self, name: str) -> StoredPicture:
-        if name in self.samples:
-            return self.samples[name]
-        with self._lock:
-            if name not in self._kept:
-                raise RequestError(404, f"no image {name!r} is here, or no longer: upload it")
-            self._kept.move_to_end(name)
-            return self._kept[name]
+    async def about_image(self, request: Request, body: ImageBody, work: Callable[[Seen], T]) -> T:
+        """Work on an image as the model sees it. An unknown name is an error before the queue."""
+        self.models.file(body.model)
+        picture = self.pictures.find(body.image)
+        return await self.compute(request, lambda: work(self.models.seen(body.model, picture)))
 
 
-def as_url(pixels: Pixels) -> str:
-    """A picture (H, W, 3 or 4) as a data URL."""
-    return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
+def _studio(request: Request) -> Studio:
+    studio: Studio = request.app.state.studio
+    return studio
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """What is known of a model before it is loaded."""
-
-    name: str
-    path: Path
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
-
-    @cached_property
-    def config(self) -> NetworkConfig:
-        return NetworkConfig.from_dict(json.loads(self._header[0]["network"]))
-
-    @property
-    def sources(self) -> list[str]:
-        """Where z may come from; the first is the default."""
-        stored = any(name.startswith("posteriors.") for name in self._header[1])
-        return [*(["posteriors"] if stored else []), "learned", "prior"]
-
-    @property
-    def reads_motion(self) -> bool:
-        return any(name.startswith(MOTION_ENCODER) for name in self._header[1])
-
-    @property
-    def of_sprites(self) -> bool:
-        return self.config.background == 0
-
-    @property
-    def data(self) -> str:
-        """What it was trained on, "shapes" for example; empty if the file does not say so."""
-        config = json.loads(self._header[0].get("training", "{}")).get("config", {})
-        return str(config.get("data", "")) if isinstance(config, dict) else ""
-
-    @property
-    def about(self) -> str:
-        """What the model does, by its card."""
-        card = self.path.with_suffix(".md")
-        lines = card.read_text(encoding="utf-8").splitlines() if card.is_file() else []
-        start = "| what it does |"
-        text = next((line.removeprefix(start).strip(" |") for line in lines if line.startswith(start)), "")
-        return text[:1].upper() + text[1:]
-
-    @cached_property
-    def _header(self) -> tuple[dict[str, str], list[str]]:
-        """Metadata, and names of tensors."""
-        try:
-            with safe_open(self.path, "pt") as file:
-                return file.metadata() or {}, list(file.keys())
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{self.path} is not a complete safetensors file: {error}") from error
+Here = Annotated[Studio, Depends(_studio)]
 
 
-@dataclass(frozen=True)
-class PlacedCanvas:
-    """A canvas; a sprite stands on it where the model knows sprites, as in `animate`."""
-
-    canvas: Canvas
-    place: Place | None  # of the sprite in the model's frame; None: unmoved
-    shape: tuple[int, int]  # of the picture
-
-    @property
-    def box(self) -> Box:
-        """Where the picture lies in the model's frame."""
-        return self.canvas.box if self.place is None else Box(self.place.top, self.place.left, *self.shape)
-
-    def own_cell(self, sprites: Pixels) -> Pixels:
-        """Results (n, H, W, 3 or 4) of the canvas as results of the picture."""
-        return sprites if self.place is None else take(sprites, self.place, self.shape)
-
-    def still(self, full_size: bool = False) -> Pixels:
-        """The picture itself, in the size of the results."""
-        return self.own_cell(self.canvas.with_alpha(self.canvas.still(full_size))[None])[0]
+# --- the queue
 
 
-def open_placed(model: Model, pixels: Pixels, like: PlacedCanvas | None = None) -> PlacedCanvas:
-    """A picture for a model; with `like` in the same place, as the second frame of a pair."""
-    canvas, (height, width), place = model.open(pixels), pixels.shape[:2], None
-    if canvas.sprite is not None and like is None:
-        place = standing_place(pixels, model.size)
-    elif canvas.sprite is not None and like and like.shape == (height, width):
-        place = like.place
-    if place is not None:
-        canvas = model.open(put(pixels[None], place, model.size)[0])
-    return PlacedCanvas(canvas, place, (height, width))
+class JobCancelledError(Exception):
+    """Nobody waits for the running job any more."""
 
 
-def read_motion(model: Model, before: Pixels, after: Pixels) -> tuple[list[float], PlacedCanvas, PlacedCanvas]:
-    """The motion code of a pair, and both frames."""
-    first = open_placed(model, before)
-    second = open_placed(model, after, like=first)
-    return model.encode(first.canvas, second.canvas).mean.tolist(), first, second
+@dataclass
+class Job:
+    """A piece of work in the queue."""
+
+    number: int  # in order of arrival, from 1
+    client: str  # address
+    ticket: str  # of the client's choice, to find its position
+    work: Callable[[], Any]
+    result: Future[Any] = field(default_factory=Future)
+    finished: int = 0  # in order of completion, from 1
+    wanted: bool = True
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A picture as a model sees it, encoded."""
+class Queue:
+    """Bounded, in total and per client. Only its one thread uses torch."""
 
-    model: Model
-    placed: PlacedCanvas
-    encoded: EncodedImage
+    def __init__(self, length: int, per_client: int) -> None:
+        self.length, self.per_client = length, per_client
+        self._jobs: OrderedDict[int, Job] = OrderedDict()  # waiting and running; the first is running or next
+        self._changed = threading.Condition()
+        self._arrivals, self._completions = itertools.count(1), itertools.count(1)
+        self._running: Job | None = None
+        self._closed = True
+        self.open()
 
-    def codes(self, codes: list[list[float]]) -> Tensor:
-        """Motion codes (n, latent) for this model."""
-        latent = self.model.predictor.network.config.latent
-        if any(len(code) != latent for code in codes):
-            raise UserError(f"the motion code does not belong to this model: it needs {latent:,} numbers")
-        return torch.tensor(codes, dtype=torch.float32)
+    def open(self) -> None:
+        """Start to work, or start again."""
+        with self._changed:
+            if self._closed:
+                self._closed = False
+                self._thread = threading.Thread(target=self._serve, name="studio-queue", daemon=True)
+                self._thread.start()
 
-    def moved(self, codes: Tensor, most_pixels: int | None = None) -> Iterator[Pixels]:
-        """The picture moved by each code (n, latent), (H, W, 3 or 4); at its own size if `most_pixels` bounds that."""
-        predictor = self.model.predictor
-        canvas = self.placed.canvas
-        if most_pixels is None or canvas.unscaled:
-            yield from self.finish(predictor.decode(self.encoded, codes))
-            return
-        canvas.check_full_size(len(codes), most_pixels)
-        frames = (predictor.decode(self.encoded, code)[0] for code in codes.split(1))  # a cancelled job ends soon
-        yield from canvas.futures(frames, full_size=True)
+    def add(self, client: str, ticket: str, work: Callable[[], Any]) -> Job:
+        """Put work at the end of the queue; an error if that is full."""
+        with self._changed:
+            if self._closed:
+                raise RequestError(503, "the studio is closing", RETRY_AFTER)
+            if len(self._jobs) >= self.length:
+                raise RequestError(503, f"the queue is full: {len(self._jobs)} jobs wait", RETRY_AFTER)
+            if sum(job.client == client for job in self._jobs.values()) >= self.per_client:
+                raise RequestError(429, f"{self.per_client} of your jobs wait already", RETRY_AFTER)
+            job = Job(next(self._arrivals), client, ticket, work)
+            self._jobs[job.number] = job
+            self._changed.notify()
+        return job
 
-    def preview(self, code: Tensor) -> Pixels:
-        """`moved` by one code (1, latent), fast."""
-        with _one_thread():
-            return self.finish(self.model.predictor.preview(self.encoded, code))[0]
+    def cancel(self, job: Job) -> None:
+        """Remove a job; if it is running, it ends at its next `check`."""
+        with self._changed:
+            job.wanted = False
+            if job.result.cancel():
+                self._jobs.pop(job.number, None)
 
-    def still(self, full_size: bool = False) -> str:
-        """The picture itself, in the size of the results, as a data URL."""
-        return as_url(self.placed.still(full_size))
+    def check(self) -> None:
+        """Long work calls this now and then: it raises JobCancelledError if nobody waits for the result any more."""
+        job = self._running if threading.current_thread() is self._thread else None  # other threads have no job
+        if job and not job.wanted:
+            raise JobCancelledError
 
-    def finish(self, frames: Tensor) -> Pixels:
-        """Frames of the network (n, 3, S, S) as pictures (n, H, W, 3), or (n, H, W, 4) of sprites."""
-        return self.placed.own_cell(self.placed.canvas.with_alpha(self.placed.canvas.pictures(frames)))
+    def position(self, client: str, ticket: str) -> int | None:
+        """The number of jobs before the one with that ticket; None if it is not in the queue."""
+        with self._changed:
+            for position, job in enumerate(self._jobs.values()):
+                if job.ticket == ticket and job.client == client:
+                    return position
+        return None
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def close(self) -> None:
+        """Cancel all jobs."""
+        with self._changed:
+            self._closed = True
+            for job in list(self._jobs.values()):
+                self.cancel(job)
+            self._changed.notify()
+        self._thread.join(CLOSING)
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._jobs or self._closed)
+                if self._closed:
+                    return
+                job = next(iter(self._jobs.values()))
+                wanted = job.result.set_running_or_notify_cancel()
+                self._running = job
+            try:
+                if wanted:
+                    result = job.work()
+                    job.finished = next(self._completions)
+                    job.result.set_result(result)
+            except BaseException as error:  # the client gets it; the queue goes on
+                job.finished = next(self._completions)
+                job.result.set_exception(error)
+            finally:
+                with self._changed:
+                    self._running = None
+                    self._jobs.pop(job.number, None)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """For short work: on a busy machine threads only wait for each other."""
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1)
+def client_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+async def run_in_queue(queue: Queue, request: Request, work: Callable[[], T]) -> T:
+    """The result of a request's work. If the client disconnects, its job is cancelled."""
+    job = queue.add(client_of(request), request.headers.get("x-ticket", ""), work)
+    done = asyncio.wrap_future(job.result)
+    gone = asyncio.ensure_future(_disconnected(request))
     try:
-        yield
+        await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise RequestError(CLIENT_GONE, "the client disconnected")
+        if done.cancelled() or isinstance(done.exception(), JobCancelledError):
+            raise RequestError(503, "the studio is closing", RETRY_AFTER)
+        request.state.headers = {"X-Queue": f"{job.number} {job.finished}"}  # order of arrival and of completion
+        return done.result()
     finally:
-        torch.set_num_threads(usual)
+        gone.cancel()
+        done.cancel()  # its result is not needed here any more
+        queue.cancel(job)
 
 
-class Models:
-    """Models by name. They are loaded when a request needs them, and the most recently used stay in memory."""
-
-    def __init__(self, others: tuple[str, ...], device: str, check: Callable[[], None]) -> None:
-        """check: called before each part of a network works; it may raise, to end the work."""
-        self.device, self.check = device, check
-        self.files = {name: ModelFile(name, find_weights(name)) for name in shipped_models()}
-        for other in others:
-            path = find_weights(other)
-            name = path.stem if path.stem != "weights" else path.parent.name
-            if name in self.files:
-                raise UserError(f"two models are called {name}: rename {path}")
-            self.files[name] = ModelFile(name, path)
-        for file in self.files.values():
-            _ = file.config  # a broken file is an error now
-        self._loaded: OrderedDict[str, Model] = OrderedDict()
-        self._seen: OrderedDict[tuple[str, str], Seen] = OrderedDict()
-
-    def file(self, name: str) -> ModelFile:
-        if name not in self.files:
-            raise RequestError(404, f"no model {name!r}: there are {', '.join(self.files)}")
-        return self.files[name]
-
-    def model(self, name: str) -> Model:
-        model = self._loaded.pop(name, None) or self._load(name)
-        self._loaded[name] = model
-        while len(self._loaded) > MODELS:
-            dropped, _ = self._loaded.popitem(last=False)
-            for key in [key for key in self._seen if key[0] == dropped]:
-                del self._seen[key]
-        return model
-
-    def seen(self, name: str, picture: StoredPicture) -> Seen:
-        """The picture as the model sees it. The latest are cached: only decoding is left to do."""
-        model, key = self.model(name), (name, picture.id)
-        seen = self._seen.pop(key, None)
-        if seen is None:
-            placed = open_placed(model, picture.pixels)
-            seen = Seen(model, placed, model.predictor.encode_image(placed.canvas.frame))
-        self._seen[key] = seen
-        size = sum(each.placed.canvas.pixels.nbytes for each in self._seen.values())
-        while len(self._seen) > 1 and (len(self._seen) > ENCODED or size > CANVAS_BYTES):
-            _, oldest = self._seen.popitem(last=False)
-            size -= oldest.placed.canvas.pixels.nbytes
-        return seen
-
-    def _load(self, name: str) -> Model:
-        model = load(self.file(name).path, self.device)
-        for part in model.predictor.network.children():
-            part.register_forward_pre_hook(lambda *_: self.check())
-        return model
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

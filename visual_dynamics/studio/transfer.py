@@ -15,8 +15,9 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 from visual_dynamics.sprites.sheets import GUIDES, Animation, animate_sheet, check_size, find_matches
-from visual_dynamics.studio.schema import Body, Here, ImageId, ModelName, Studio, Url, body
-from visual_dynamics.studio.state import StoredPicture, as_url, read_motion
+from visual_dynamics.studio.models import Body, ModelName, body, read_motion
+from visual_dynamics.studio.pictures import ImageId, StoredPicture, Url, as_url
+from visual_dynamics.studio.state import Here, Studio
 from visual_dynamics.web import RequestError
 
 MAX_FRAMES = 32  # of an animation

@@ -161,7 +161,7 @@ class AnswerStore:
         study, found = self.study, []
         for number, rater in enumerate(self.raters(), 1):
             for given in self.answers(rater.id):
-                clip = study.asked(rater.session, given.trial)
+                clip = study.trial_clip(rater.session, given.trial)
                 about = (clip.input, clip.method, clip.size, clip.sample)
                 right = study.right_answer(rater.session, given.trial)
                 found.append(Row(number, rater.session, given.trial, *about, given.answer, right, given.milliseconds))

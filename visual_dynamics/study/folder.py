@@ -85,7 +85,7 @@ class Study:
     def choices(self) -> tuple[str, ...]:
         return CHOICES[self.kind]
 
-    def asked(self, session: int, trial: int) -> StudyClip:
+    def trial_clip(self, session: int, trial: int) -> StudyClip:
         """The clip that a trial is about: in a forced choice, the one that is not real."""
         shown = [self.clips[name] for name in self.sessions[session][trial]]
         return next((clip for clip in shown if clip.method != REAL), shown[0])

@@ -66,7 +66,7 @@ function show(found, input) {
   if (focused) (wall.querySelector(".pick") ?? find("#futures")).focus();
 }
 
-/** New futures are on their way: those of the wall belong to another picture or seed. */
+/** New futures will come: those of the wall belong to another picture or seed. */
 const isBusy = () => find("#wall").ariaBusy === "true";
 
 function announce() {

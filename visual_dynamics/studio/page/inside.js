@@ -27,7 +27,7 @@ async function relate() {
   const found = await sendAbout("/api/relations", {}, { purpose: "relations" });
   if (isOld()) return;
   relatedFor = subject();
-  find("#relations").replaceChildren(figure(graph(found), "Black: the line on which a part moves. White: parts that move together."), list(found));
+  find("#relations").replaceChildren(figure(graph(found), "Black: the direction in which a part moves. White: parts that move together."), list(found));
   say(`Parts: ${found.nodes.length}. Pairs that move together: ${found.edges.length}`);
 }
 
@@ -36,7 +36,7 @@ function graph({ input, nodes, edges }) {
   const lines = edges.map(({ first, second }) => draw("line", { class: "edge",
     x1: place(nodes[first].x), y1: place(nodes[first].y), x2: place(nodes[second].x), y2: place(nodes[second].y) }));
   const marks = nodes.map(({ x, y, dx, dy, moves }, number) => draw("g", {},
-    ...(moves ? [draw("line", { class: "way", x1: place(x) - 13 * dx, y1: place(y) - 13 * dy, x2: place(x) + 13 * dx, y2: place(y) + 13 * dy })] : []),
+    ...(moves ? [draw("line", { class: "direction", x1: place(x) - 13 * dx, y1: place(y) - 13 * dy, x2: place(x) + 13 * dx, y2: place(y) + 13 * dy })] : []),
     draw("circle", { class: "node", cx: place(x), cy: place(y), r: 4.5 }),
     draw("text", { x: place(x), y: place(y) + 1.8, class: "number" }, String(number + 1))));
   const drawing = draw("svg", { viewBox: "0 0 100 100", class: "graph", role: "img", "aria-label": "Parts of the picture and their relations" }, ...lines, ...marks);

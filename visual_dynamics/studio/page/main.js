@@ -29,10 +29,10 @@ function tabs() {
   for (const tab of list) tab.onclick = () => show(tab.getAttribute("aria-controls"));
   find("[role=tablist]").onkeydown = (event) => {
     const place = list.indexOf(document.activeElement);
-    const ways = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: list.length - 1 };
-    if (place < 0 || !(event.key in ways)) return;
+    const targets = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: list.length - 1 };
+    if (place < 0 || !(event.key in targets)) return;
     event.preventDefault();
-    const next = list[(ways[event.key] + list.length) % list.length];
+    const next = list[(targets[event.key] + list.length) % list.length];
     show(next.getAttribute("aria-controls"), true);
   };
 }
@@ -123,8 +123,8 @@ async function start() {
       showPicture();
       attempt(TABS[open]);
     });
-    const asked = location.hash.slice(1);
-    if (asked in TABS) show(asked);
+    const wanted = location.hash.slice(1);
+    if (wanted in TABS) show(wanted);
     begin({ ...state.samples.get(state.model.samples[0]) });
   });
 }
