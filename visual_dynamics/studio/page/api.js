@@ -40,7 +40,7 @@ export async function send(path, { purpose = path, body, method, quiet = false }
     if (!response.ok) throw new RequestError(await reason(response), response.status);
     return response;
   } catch (error) {
-    if (error instanceof TypeError) throw new RequestError("the studio does not answer; is it still running?", 0);
+    if (error instanceof TypeError) throw new RequestError("there is no response from the studio; is it still running?", 0);
     throw error;
   } finally {
     watch?.stop();
@@ -71,7 +71,7 @@ async function reason(response) {
   try {
     return (await response.json()).error;
   } catch {
-    return `the studio answered ${response.status}`;
+    return `the studio sent the status ${response.status}`;
   }
 }
 

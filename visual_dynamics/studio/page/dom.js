@@ -1,4 +1,4 @@
-// Small helpers to make and find elements.
+// Elements and drawings: find, make, save.
 
 export const find = (selector) => document.querySelector(selector);
 
@@ -29,9 +29,16 @@ export function figure(content, caption) {
   return make("figure", {}, content, make("figcaption", {}, caption));
 }
 
-/** Hand a file to the person. */
+/** Save what is at an address as a file. */
 export function save(url, name) {
   make("a", { href: url, download: name }).click();
+}
+
+/** Save a blob as a file. */
+export function saveBlob(blob, name) {
+  const url = URL.createObjectURL(blob);
+  save(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
 export function button(words, action, properties = {}) {

@@ -1,6 +1,6 @@
 // Futures: a wall of sampled next frames that play in step; pick one to go on.
 import { attempt, say, send } from "./api.js";
-import { button, figure, find, flip, make, save } from "./dom.js";
+import { button, figure, find, flip, make, saveBlob } from "./dom.js";
 import { edit } from "./motion.js";
 import { sendAbout, fileAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
@@ -97,21 +97,15 @@ function enlarge(input, url, name) {
 async function download(codes) {
   const body = { codes: codes.slice(0, MOST_IN_A_FILE), form: find("#form").value, full_size: options.full_size };
   const { blob, name } = await fileAbout("/api/export", body);
-  keep(blob, name);
+  saveBlob(blob, name);
   say(codes.length > MOST_IN_A_FILE ? `Downloaded the first ${MOST_IN_A_FILE}: more do not fit into a file` : `Downloaded ${name}`);
-}
-
-function keep(blob, name) {
-  const url = URL.createObjectURL(blob);
-  save(url, name);
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
 async function downloadPath() {
   const more = { model: state.model.name, form: find("#form").value, full_size: Boolean(picture().step?.full_size) };
   const response = await withPictures(state.path, () =>
     send("/api/export/path", { body: { images: state.path.map(({ id }) => id), ...more } }));
-  keep(await response.blob(), nameIn(response));
+  saveBlob(await response.blob(), nameIn(response));
 }
 
 form().onsubmit = (event) => {

@@ -1,6 +1,6 @@
 // Motion: sliders with a live preview, and the library of named motions.
 import { attempt, RequestError, say, send, sendJson } from "./api.js";
-import { button, draw, find, flip, make, save } from "./dom.js";
+import { button, draw, find, flip, make, saveBlob } from "./dom.js";
 import { sendAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const END = 3; // of a slider, in deviations; 0 keeps the picture still
@@ -122,9 +122,7 @@ async function apply(motion) {
 
 async function take(motion) {
   const response = await send(`/api/motions/${motion.id}/file`);
-  const url = URL.createObjectURL(await response.blob());
-  save(url, nameIn(response));
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  saveBlob(await response.blob(), nameIn(response));
 }
 
 async function remove(motion) {

@@ -68,7 +68,7 @@ function setLayout(found) {
   layout = found;
   find("#cells").hidden = layout !== null;
   find("#tags").hidden = layout === null;
-  for (const field of find("#cells").querySelectorAll("input")) field.disabled = layout !== null; // asks for no value
+  for (const field of find("#cells").querySelectorAll("input")) field.disabled = layout !== null; // and no value is required
   const all = make("option", { value: "", textContent: "the one of the start pose" });
   find("#tags select").replaceChildren(all, ...tagsIn(layout).map((name) => make("option", { value: name, textContent: name })));
   find("#tags span").textContent = `Tag of ${layout?.name}`;
