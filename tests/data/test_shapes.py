@@ -136,7 +136,7 @@ def test_draw_order_is_circle_triangle_square() -> None:
 
 def test_small_masks_are_averages() -> None:
     scenes = draw_scenes(5, 0)
-    large, small = masks(scenes, size=128).visible, shapes.visible_masks(scenes)
+    large, small = masks(scenes, size=128).visible, shapes.masks(scenes).visible
     assert torch.allclose(small, torch.nn.functional.avg_pool2d(large, 2), atol=1e-6)
 
 

@@ -78,7 +78,7 @@ def test_smooth_textures_move_between_pixels() -> None:
 def test_nothing_else_changes(rendering: shapes.Rendering, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = shapes.shapes_pairs(40, 3, "test", rendering, 128)
     pairs = shapes.shapes_pairs(40, 3, "test", rendering, 128, textured=True)
-    ground = shapes.visible_masks(shapes.draw_scenes(40, 3, "test"), True, rendering, 128).sum(1) == 0
+    ground = shapes.masks(shapes.draw_scenes(40, 3, "test"), True, rendering, 128).visible.sum(1) == 0
     where = ground[:, None].expand_as(plain.next_frames)
     assert torch.equal(pairs.next_frames[where], plain.next_frames[where])
     assert (pairs.next_frames <= plain.next_frames.float() + 1).all()
@@ -92,7 +92,7 @@ def test_nothing_else_changes(rendering: shapes.Rendering, monkeypatch: pytest.M
 def test_textures_survive_at_64(index: int) -> None:
     for phase in np.arange(0, 2, 0.25):
         seen = texture(alone(index, 64 + phase, 64 + phase), False, "smooth", 64)
-        inside = shapes.visible_masks(alone(index, 64 + phase, 64 + phase), False, "smooth", 64)[0, index] == 1
+        inside = shapes.masks(alone(index, 64 + phase, 64 + phase), False, "smooth", 64).visible[0, index] == 1
         assert seen[inside].float().std() > 40  # of 77 for stripes of two colours, unblurred
 
 

@@ -99,7 +99,7 @@ def test_chunk_and_value_range_do_not_matter() -> None:
 def test_truth_measured_twice_is_close() -> None:
     """The floor of the table is small where there are samples enough."""
     scenes = shapes.draw_scenes(40, 1, "test")
-    images = ShapeImages(shapes.images(scenes).float() / 255, shapes.visible_masks(scenes))
+    images = ShapeImages(shapes.images(scenes).float() / 255, shapes.masks(scenes).visible)
     one, two = (true_motions(scenes, "integer", images, 12, seed, lambda share: None) for seed in (1, 2))
     assert motion_table(one, two)["squares"] < 0.6
     assert motion_correlations(one)["circle_triangle"] > 0.97

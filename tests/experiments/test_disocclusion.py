@@ -84,7 +84,7 @@ def test_true_flow_is_right_but_for_what_was_hidden(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(disocclusion, "HALF", 1e-4)  # the edges too
     scenes = one_scene((64.0, 64.0), (70.0, 40.0), 7.0, -9.0)
     frame, truth = (shapes.images(scenes, moved, "smooth", 128, textured=True)[0] / 255 for moved in (False, True))
-    seen = shapes.visible_masks(scenes, True, "smooth", 128)[0]
+    seen = shapes.masks(scenes, True, "smooth", 128).visible[0]
     pure = torch.cat([seen, 1 - seen.sum(0, keepdim=True)]).max(0).values == 1
     regions = revealed(scenes, 128)
     hidden = (regions["objects"] | regions["background"])[0]

@@ -150,11 +150,6 @@ def masks(scenes: Scenes, moved: bool = False, rendering: Rendering = "integer",
     return Masks(visible, whole)
 
 
-def visible_masks(scenes: Scenes, moved: bool = False, rendering: Rendering = "integer", size: int = 64) -> Tensor:
-    """float32 (N, 3, size, size): the share of each pixel where each object is seen."""
-    return masks(scenes, moved, rendering, size).visible
-
-
 def images(
     scenes: Scenes,
     moved: bool = False,

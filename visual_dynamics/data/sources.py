@@ -113,13 +113,6 @@ def sheet_layout(spec: DataSpec) -> str | None:
     return spec.sheets or (COMPOSED_LAYOUT if (Path(spec.data) / COMPOSED_TABLE).is_file() else None)
 
 
-def split_sheets(sheets: list[Sheet]) -> tuple[list[Sheet], list[Sheet]]:
-    """Train and held-out sheets. Of more than ten, every twentieth is held out: whole characters, as frames of one
-    are alike."""
-    held_out = sheets[10::20] if len(sheets) > 10 else []
-    return [sheet for place, sheet in enumerate(sheets) if not held_out or place % 20 != 10], held_out
-
-
 def _drawn(
     spec: DataSpec, split: DataSplit, count: int | None, device: torch.device | str, wear: Tensor | None
 ) -> Pairs:
@@ -166,8 +159,10 @@ def _characters(spec: DataSpec, split: DataSplit) -> Pairs:
 
 
 def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
-    train, held_out = split_sheets(read_sheets_at(Path(spec.data), sheet_layout(spec) or ""))
-    sheets = train if split == "train" else held_out
+    """Of more than ten sheets, every twentieth is held out: whole characters, as frames of one are alike."""
+    sheets = read_sheets_at(Path(spec.data), sheet_layout(spec) or "")
+    held_out = range(10, len(sheets), 20)
+    sheets = [sheet for place, sheet in enumerate(sheets) if (place in held_out) == (split == "held-out")]
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
 
 

@@ -60,7 +60,7 @@ def generated_images(
     """Test scenes, and their images before the motion."""
     scenes = shapes.draw_scenes(count, seed, "test")
     frames = shapes.images(scenes, rendering=rendering, size=SIZE)
-    masks = shapes.visible_masks(scenes, rendering=rendering, size=SIZE)
+    masks = shapes.masks(scenes, rendering=rendering, size=SIZE).visible
     return scenes, ShapeImages(frames.to(device).float() / 255, masks.to(device))
 
 

@@ -124,7 +124,7 @@ def revealed(scenes: shapes.Scenes, size: int) -> dict[str, Tensor]:
 
     Beside them "frame", which is everywhere.
     """
-    before, after = (shapes.visible_masks(scenes, time, RENDERING, shapes.SIZE) for time in (False, True))
+    before, after = (shapes.masks(scenes, time, RENDERING, shapes.SIZE).visible for time in (False, True))
     known = torch.stack([seen_before(scenes, index) for index in range(len(shapes.OBJECTS))], 1)
     objects = (after - known).clamp(min=0)  # (N, 3, 128, 128)
     background = (before.sum(1, keepdim=True) - after.sum(1, keepdim=True)).clamp(min=0)  # it does not move
@@ -140,7 +140,7 @@ def seen_before(scenes: shapes.Scenes, index: int) -> Tensor:
     """
     motion = scenes.motions[:, index]  # (N, 2)
     together = replace(scenes, anchors=scenes.anchors + motion[:, None])
-    visible = shapes.visible_masks(together, False, RENDERING, shapes.SIZE)[:, index]
+    visible = shapes.masks(together, False, RENDERING, shapes.SIZE).visible[:, index]
     pixels, by = np.arange(shapes.SIZE), motion[:, :, None]
     inside = np.clip(np.minimum(pixels + 1 - by, shapes.SIZE - pixels + by), 0, 1)  # (N, 2, 128): x, y
     x, y = torch.from_numpy(inside).float().unbind(1)
@@ -149,7 +149,7 @@ def seen_before(scenes: shapes.Scenes, index: int) -> Tensor:
 
 def true_flow(scenes: shapes.Scenes, size: int) -> Tensor:
     """Where the material of each pixel of the next frame was before: float (N, 2, size, size), dx and dy in pixels."""
-    seen = shapes.visible_masks(scenes, True, RENDERING, size)
+    seen = shapes.masks(scenes, True, RENDERING, size).visible
     shown = torch.cat([seen, 1 - seen.sum(1, keepdim=True)], 1).argmax(1)  # (N, size, size): objects, then background
     motions = F.pad(torch.from_numpy(scenes.motions).float(), (0, 0, 0, 1))  # (N, 4, 2)
     each = torch.arange(len(scenes))[:, None, None]

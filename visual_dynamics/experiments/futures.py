@@ -123,7 +123,7 @@ def shapes_inputs(count: int, seed: int, size: int, flow_scenes: int) -> FutureI
     areas = scenes.sizes**2 * np.array([np.pi / 4, 1, 0.5])  # (N, 3): of circle, square, triangle
     small = 16  # pixels a side: enough to measure an area, as pixels are averages
     seen = [
-        shapes.visible_masks(scenes, moved, "smooth", small).sum((2, 3)).numpy() * (shapes.SIZE / small) ** 2 / areas
+        shapes.masks(scenes, moved, "smooth", small).visible.sum((2, 3)).numpy() * (shapes.SIZE / small) ** 2 / areas
         for moved in (False, True)
     ]
     hidden = np.min(seen, axis=(0, 2)) < IN_SIGHT  # (N,)

@@ -81,7 +81,7 @@ def compute(options: RelationsOptions, device: torch.device, progress: Progress)
     with_truth = SMALL_TRUE_IMAGES if options.small else TRUE_IMAGES
     scenes = shapes.draw_scenes(count, options.seed, "test")
     frames = shapes.images(scenes, rendering="smooth", size=model.size).float() / 255
-    visible = shapes.visible_masks(scenes, rendering="smooth", size=model.size)
+    visible = shapes.masks(scenes, rendering="smooth", size=model.size).visible
     scores: dict[str, list[dict[str, Any]]] = {row: [] for row in ROWS}
     shown: list[tuple[Tensor, Relations]] = []
     for place, (frame, masks) in enumerate(zip(frames, visible, strict=True)):

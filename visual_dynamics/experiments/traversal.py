@@ -100,7 +100,7 @@ def shapes_images(count: int, seed: int, size: int) -> StartImages:
     visible, whole = (mask.sum((2, 3)) for mask in shapes.masks(scenes, rendering="smooth", size=16))
     scenes = scenes.subset((visible / whole).nan_to_num(0).amin(1).argsort(descending=True, stable=True))
     frames = shapes.images(scenes, rendering="smooth", size=size).float() / 255
-    masks = shapes.visible_masks(scenes, rendering="smooth", size=size)
+    masks = shapes.masks(scenes, rendering="smooth", size=size).visible
     return StartImages(frames, "generated test scenes, at sub-pixel places", masks)
 
 

@@ -192,7 +192,7 @@ def _are_dimensions(places: Tensor, active: int, latent: int) -> bool:
 # --- fitting the mixture ---
 
 
-def fit_prior(posteriors: TrainingPosteriors, seed: int = 0, most: int = COMPONENTS) -> LearnedPrior:
+def fit_prior(posteriors: TrainingPosteriors, seed: int = 0) -> LearnedPrior:
     """The learned prior of a model, from samples of its stored posteriors. The same seed gives the same prior."""
     generator = torch.Generator().manual_seed(seed)
     places = posteriors.dimensions.long()
@@ -205,7 +205,7 @@ def fit_prior(posteriors: TrainingPosteriors, seed: int = 0, most: int = COMPONE
         raise UserError(f"a learned prior of {dimensions} dimensions does not fit into {PRIOR_BYTES / 1e6:g} MB")
     centre = z.mean(0)
     spread = (z - centre).square().mean(0).sqrt().clamp_min(1e-6)
-    components = max(1, min(most, room, len(z) // (SAMPLES_EACH * max(1, dimensions))))
+    components = max(1, min(COMPONENTS, room, len(z) // (SAMPLES_EACH * max(1, dimensions))))
     found, _ = fit_mixture((z - centre) / spread, components, generator)
     return LearnedPrior(
         dimensions=posteriors.dimensions,
