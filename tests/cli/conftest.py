@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 Run = Callable[..., Answer]
-Refused = Callable[..., str]
+Fails = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -76,18 +76,18 @@ def one_line(answer: Answer) -> str:
 
 
 @pytest.fixture
-def refused(run: Run, place: Path) -> Refused:
-    def refused(*arguments: object) -> str:
+def fails(run: Run, place: Path) -> Fails:
+    def fails(*arguments: object) -> str:
         before = listing(place)
         line = one_line(run(*arguments))
         assert listing(place) == before
         return line
 
-    return refused
+    return fails
 
 
 def subprogram(*arguments: object, limit: int | None = None, **options: object) -> Answer:
-    """A process of its own; with `limit`, any file larger than so many bytes fails as on a full disk."""
+    """A process of its own; with `limit`, any file larger than `limit` bytes fails as on a full disk."""
     command = [*PROGRAM, *(str(argument) for argument in arguments)]
     if limit is not None:
         code = (

@@ -21,7 +21,7 @@ from tests.cli.conftest import (
     PROGRAM,
     ROOT,
     TINY_RUN,
-    Refused,
+    Fails,
     Run,
 )
 from visual_dynamics.cli.main import main
@@ -39,7 +39,7 @@ def crafted_png(width: int, height: int) -> bytes:
     )
 
 
-def test_pictures_that_cannot_be_read(refused: Refused, tiny: list[str], place: Path) -> None:
+def test_pictures_that_cannot_be_read(fails: Fails, tiny: list[str], place: Path) -> None:
     good = (place / "picture.png").read_bytes()
     (place / "empty.png").touch()
     (place / "cut.png").write_bytes(good[: len(good) // 2])
@@ -59,20 +59,20 @@ def test_pictures_that_cannot_be_read(refused: Refused, tiny: list[str], place: 
         "two\nlines.png": "there is no such file",
     }
     for name, reason in reasons.items():
-        assert re.search(f"cannot read .*: {reason}", refused("sample", name, *tiny, "--out", "new")), name
-        refused("extrapolate", name, *tiny, "--out", "new")
+        assert re.search(f"cannot read .*: {reason}", fails("sample", name, *tiny, "--out", "new")), name
+        fails("extrapolate", name, *tiny, "--out", "new")
         for given in ([name, "after.png", "after.png"], ["picture.png", name, "after.png"]):
-            refused("analogy", *given, *tiny, "--out", "new")
-        refused("analogy", "picture.png", "after.png", name, *tiny, "--out", "new")
+            fails("analogy", *given, *tiny, "--out", "new")
+        fails("analogy", "picture.png", "after.png", name, *tiny, "--out", "new")
 
 
-def test_a_pair_of_two_sizes(refused: Refused, tiny: list[str]) -> None:
+def test_a_pair_of_two_sizes(fails: Fails, tiny: list[str]) -> None:
     Image.new("RGB", (40, 40)).save("square.png")
-    told = refused("analogy", "picture.png", "square.png", "picture.png", *tiny, "--out", "new")
-    assert "differ in size: 30x20 and 40x40" in told
+    message = fails("analogy", "picture.png", "square.png", "picture.png", *tiny, "--out", "new")
+    assert "differ in size: 30x20 and 40x40" in message
 
 
-def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weights_file: Path) -> None:
+def test_weights_that_cannot_be_loaded(fails: Fails, place: Path, tiny_weights_file: Path) -> None:
     good = tiny_weights_file.read_bytes()
     with safe_open(tiny_weights_file, "pt") as file:
         metadata = file.metadata()
@@ -102,11 +102,11 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         "x" * 5000: "File name too long",
     }
     for name, reason in reasons.items():
-        assert reason in refused("sample", "picture.png", "--model", name, "--out", "new")
-    refused("analogy", "picture.png", "after.png", "picture.png", "--model", "spahes", "--out", "new")
-    refused("extrapolate", "picture.png", "--model", "spahes", "--out", "new")
-    refused("demo", "--model", "spahes", "--out", "new")
-    refused("reproduce", "shapes", "--model", "spahes", "--out", "new")
+        assert reason in fails("sample", "picture.png", "--model", name, "--out", "new")
+    fails("analogy", "picture.png", "after.png", "picture.png", "--model", "spahes", "--out", "new")
+    fails("extrapolate", "picture.png", "--model", "spahes", "--out", "new")
+    fails("demo", "--model", "spahes", "--out", "new")
+    fails("reproduce", "shapes", "--model", "spahes", "--out", "new")
 
 
 @pytest.mark.parametrize(
@@ -174,32 +174,32 @@ def test_weights_that_cannot_be_loaded(refused: Refused, place: Path, tiny_weigh
         ("--frobnicate", "No such option"),
     ],
 )
-def test_mistakes(refused: Refused, tiny: list[str], arguments: str, words: str) -> None:
+def test_mistakes(fails: Fails, tiny: list[str], arguments: str, words: str) -> None:
     words_given = arguments.split()
     model = tiny if words_given[0] in ("sample", "analogy", "extrapolate", "traverse", "demo", "reproduce") else []
-    assert words in refused(*words_given[:1], *model, *words_given[1:])
+    assert words in fails(*words_given[:1], *model, *words_given[1:])
 
 
-def test_too_many_large_futures(refused: Refused, tiny: list[str], place: Path) -> None:
+def test_too_many_large_futures(fails: Fails, tiny: list[str], place: Path) -> None:
     Image.new("RGB", (1500, 1000)).save("large.png")
     for verb, option in (("sample", "-n"), ("extrapolate", "--steps")):
-        line = refused(verb, "large.png", *tiny, option, 300, "--full-size", "--out", "new")
+        line = fails(verb, "large.png", *tiny, option, 300, "--full-size", "--out", "new")
         assert "of 1500 x 1000 pixels are too large together (at most 400 million pixels): choose fewer" in line
-        assert "there is no such file" in refused(verb, "nowhere.png", *tiny, "--full-size", "--out", "new")
+        assert "there is no such file" in fails(verb, "nowhere.png", *tiny, "--full-size", "--out", "new")
 
 
-def test_a_folder_in_the_place_of_a_result(refused: Refused, tiny: list[str], place: Path) -> None:
+def test_a_folder_in_the_place_of_a_result(fails: Fails, tiny: list[str], place: Path) -> None:
     (place / "out" / "input.png").mkdir(parents=True)
-    assert "input.png" in refused("sample", "picture.png", *tiny, "-n", 1, "--out", "out", "--overwrite")
+    assert "input.png" in fails("sample", "picture.png", *tiny, "-n", 1, "--out", "out", "--overwrite")
 
 
 def test_a_folder_without_the_right_to_write(
-    refused: Refused, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
+    fails: Fails, tiny: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "locked").mkdir(mode=0o555)
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")  # tests may run as root
-    assert "locked: permission denied" in refused("sample", "picture.png", *tiny, "--out", "locked/new")
-    assert "locked: permission denied" in refused("train", "locked/run", *TINY_RUN)
+    assert "locked: permission denied" in fails("sample", "picture.png", *tiny, "--out", "locked/new")
+    assert "locked: permission denied" in fails("train", "locked/run", *TINY_RUN)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_what_happens_on_the_way(
 
 @pytest.mark.parametrize(("package", "extra"), [("cv2", "video"), ("scipy", "video"), ("h5py", "sprites")])
 def test_a_package_of_an_extra_that_is_missing(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch, place: Path, package: str, extra: str
+    fails: Fails, monkeypatch: pytest.MonkeyPatch, place: Path, package: str, extra: str
 ) -> None:
     if extra == "video":
         for name in [name for name in sys.modules if name.startswith("visual_dynamics.footage")]:
@@ -236,8 +236,8 @@ def test_a_package_of_an_extra_that_is_missing(
     (place / "clips").mkdir()
     (place / "sprites_0.mat").touch()
     arguments = ["videos", "clips"] if extra == "video" else ["sprites", "."]
-    told = refused("prepare", *arguments, "--out", "new")
-    assert f"pip install 'visual-dynamics[{extra}]'" in told and package in told
+    message = fails("prepare", *arguments, "--out", "new")
+    assert f"pip install 'visual-dynamics[{extra}]'" in message and package in message
 
 
 class Without:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.characters import noise_characters
-from tests.cli.conftest import TINY_RUN, Refused, Run, one_line
+from tests.cli.conftest import TINY_RUN, Fails, Run, one_line
 from tests.footage.scenes import film
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
@@ -27,12 +27,12 @@ def test_composed_characters_are_training_data(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not LAYERS.exists(), reason="the layers are not here")
-def test_composing_again_replaces_its_own_result_only(run: Run, refused: Refused, place: Path) -> None:
+def test_composing_again_replaces_its_own_result_only(run: Run, fails: Fails, place: Path) -> None:
     words = ("prepare", "lpc", LAYERS, "--count", 1, "--out")
     (place / "foreign").mkdir()
     for name in ("0000.png", "CREDITS.txt", "characters.json"):
         (place / "foreign" / name).write_text('{"characters": ["Ann"]}')
-        assert "foreign is not empty, and holds no earlier result: give --overwrite" in refused(*words, "foreign")
+        assert "foreign is not empty, and holds no earlier result: give --overwrite" in fails(*words, "foreign")
     answer = run(*words, "foreign", "--overwrite")
     assert answer.code == 0 and answer.out.startswith("1 character in foreign;")
     (place / "empty").mkdir()
@@ -40,11 +40,11 @@ def test_composing_again_replaces_its_own_result_only(run: Run, refused: Refused
         assert run(*words, folder, "--seed", 1).code == 0
 
 
-def test_packing_replaces_its_own_result_only(run: Run, refused: Refused, place: Path) -> None:
+def test_packing_replaces_its_own_result_only(run: Run, fails: Fails, place: Path) -> None:
     pack_characters(noise_characters(1), place / "one")
     (place / "two").mkdir()
     (place / "two" / "palette.npy").write_text("mine")
-    assert "two is not empty" in refused("prepare", "sprites", "one", "--out", "two")
+    assert "two is not empty" in fails("prepare", "sprites", "one", "--out", "two")
     assert run("prepare", "sprites", "one", "--out", "two", "--overwrite").out == "1 character in two\n"
     assert run("prepare", "sprites", "one", "--out", "two").code == 0
 
@@ -55,14 +55,14 @@ def test_packing_packed_sprites_changes_nothing(run: Run, tmp_path: Path) -> Non
     assert (read_characters(tmp_path / "two").frames == read_characters(tmp_path / "one").frames).all()
 
 
-def test_mistakes(refused: Refused, place: Path) -> None:
+def test_mistakes(fails: Fails, place: Path) -> None:
     (place / "empty").mkdir()
-    assert "no sprites in empty" in refused("prepare", "sprites", "empty", "--out", "new")
-    assert "layer" in refused("prepare", "lpc", "empty", "--out", "new")
-    assert "nowhere" in refused("prepare", "lpc", "nowhere", "--out", "new")
+    assert "no sprites in empty" in fails("prepare", "sprites", "empty", "--out", "new")
+    assert "layer" in fails("prepare", "lpc", "empty", "--out", "new")
+    assert "nowhere" in fails("prepare", "lpc", "nowhere", "--out", "new")
 
 
-def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path) -> None:
+def test_videos_are_prepared_and_reported(run: Run, fails: Fails, place: Path) -> None:
     film(place / "clips" / "a.mp4", seed=1)
     film(place / "clips" / "b.mp4", 25, seed=2)
     (place / "clips" / "words.mp4").write_text("words")
@@ -76,38 +76,38 @@ def test_videos_are_prepared_and_told_of(run: Run, refused: Refused, place: Path
     assert unused == "not used: words.mp4: it is not a readable video"
     assert look == "look at data/contact.png; all this is in data/summary.json"
     assert run(*words, "--held-out", 0.4).out == answer.out
-    assert "data was made with --held-out 0.4, not 0.1: give --overwrite" in refused(*words)
+    assert "data was made with --held-out 0.4, not 0.1: give --overwrite" in fails(*words)
     assert run(*words, "--overwrite").code == 0
     for options in ([], ["--set=stream=true"]):
         assert run("train", f"run{len(options)}", *TINY_RUN, "--steps", 2, "--data", "data", *options).code == 0
     runs = [load_weights(Path(f"run{number}/weights.safetensors")).network.state_dict() for number in (0, 1)]
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
     assert json.loads(Path("run1/config.json").read_text())["stream"] is True
-    assert "clips cannot be streamed" in refused("train", "run2", *TINY_RUN, "--data", "clips", "--set=stream=true")
+    assert "clips cannot be streamed" in fails("train", "run2", *TINY_RUN, "--data", "clips", "--set=stream=true")
 
 
-def test_packages_of_an_extra_are_missing(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_an_extra_are_missing(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    words = refused("prepare", "videos", "clips", "--out", "data")
+    words = fails("prepare", "videos", "clips", "--out", "data")
     assert "this needs cv2, scipy: pip install 'visual-dynamics[video]'" in words
 
 
-def test_videos_that_cannot_be_prepared(run: Run, refused: Refused, place: Path) -> None:
-    def told(*options: object) -> str:
-        return refused("prepare", "videos", *options)
+def test_videos_that_cannot_be_prepared(run: Run, fails: Fails, place: Path) -> None:
+    def message(*options: object) -> str:
+        return fails("prepare", "videos", *options)
 
     film(place / "clips" / "a.mp4", 3)
     (place / "none").mkdir()
-    assert "nowhere is missing" in told("nowhere", "--out", "data")
-    assert "no clips in none" in told("none", "--out", "data")
-    assert "a crop is centre, motion, labels, or X,Y,W,H in pixels, not 'left'" in told(
+    assert "nowhere is missing" in message("nowhere", "--out", "data")
+    assert "no clips in none" in message("none", "--out", "data")
+    assert "a crop is centre, motion, labels, or X,Y,W,H in pixels, not 'left'" in message(
         "clips", "--out", "d", "--crop", "left"
     )
-    assert "clips holds the clips" in told("clips", "--out", "clips")
-    assert ". is not empty, and holds no earlier result" in told("clips", "--out", ".")
-    assert "a size is from 8 to 512" in told("clips", "--out", "d", "--size", 1000)
-    assert "a rate is from" in told("clips", "--out", "d", "--rate", "nan")
-    assert "--workers" in told("clips", "--out", "d", "--workers", 0)
+    assert "clips holds the clips" in message("clips", "--out", "clips")
+    assert ". is not empty, and holds no earlier result" in message("clips", "--out", ".")
+    assert "a size is from 8 to 512" in message("clips", "--out", "d", "--size", 1000)
+    assert "a rate is from" in message("clips", "--out", "d", "--rate", "nan")
+    assert "--workers" in message("clips", "--out", "d", "--workers", 0)
     (place / "none" / "words.mp4").write_text("words")
     assert "no clip in none gives a pair (words.mp4: it is not a readable video)" in one_line(
         run("prepare", "videos", "none", "--out", "deep/data")

@@ -16,7 +16,7 @@ from tests.cli.conftest import (
     PROGRAM,
     ROOT,
     TINY_RUN,
-    Refused,
+    Fails,
     Run,
     listing,
     one_line,
@@ -78,26 +78,26 @@ def test_train_on_a_folder_or_zip_of_pairs(run: Run, pairs_folder: Path, kind: s
     assert Path("run/pictures").exists()  # of held-out pairs: those of test.txt, or a tenth
 
 
-def test_data_that_cannot_be_trained_on(refused: Refused, pairs_folder: Path, place: Path) -> None:
-    def told(data: object) -> str:
-        return refused("train", "run", *TINY_RUN, "--data", data)
+def test_data_that_cannot_be_trained_on(fails: Fails, pairs_folder: Path, place: Path) -> None:
+    def message(data: object) -> str:
+        return fails("train", "run", *TINY_RUN, "--data", data)
 
     (place / "empty").mkdir()
     (place / "broken.zip").write_bytes(zipped(pairs_folder).read_bytes()[:700])
-    assert "no N_im1/N_im2 pairs in" in told("empty")
-    assert "no N_im1/N_im2 pairs in" in told(place)
-    assert "no data 'nowhere'" in told("nowhere")
-    assert "neither a folder nor a readable zip" in told("broken.zip")
-    assert "neither a folder nor a readable zip" in told("picture.png")
+    assert "no N_im1/N_im2 pairs in" in message("empty")
+    assert "no N_im1/N_im2 pairs in" in message(place)
+    assert "no data 'nowhere'" in message("nowhere")
+    assert "neither a folder nor a readable zip" in message("broken.zip")
+    assert "neither a folder nor a readable zip" in message("picture.png")
     (pairs_folder / "test.txt").write_text("3")
-    assert "no train.txt" in told(pairs_folder)
+    assert "no train.txt" in message(pairs_folder)
     (pairs_folder / "train.txt").write_text("0 99")
-    assert "lists 99, but there is no 99_im1" in told(zipped(pairs_folder))
+    assert "lists 99, but there is no 99_im1" in message(zipped(pairs_folder))
     (pairs_folder / "train.txt").write_text("0 1")
     (pairs_folder / "1_im2.png").unlink()
-    assert "no partner 1_im2" in told(pairs_folder)
+    assert "no partner 1_im2" in message(pairs_folder)
     (pairs_folder / "1_im2.png").write_bytes(b"\x89PNG, they say")
-    assert "cannot read" in told(pairs_folder)
+    assert "cannot read" in message(pairs_folder)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_data_that_cannot_be_trained_on(refused: Refused, pairs_folder: Path, pl
     ],
     ids=str,
 )
-def test_training_options_that_make_no_sense(refused: Refused, options: list[object], words: str) -> None:
-    assert words in refused("train", "deep/run", *TINY_RUN, *options)
+def test_training_options_that_make_no_sense(fails: Fails, options: list[object], words: str) -> None:
+    assert words in fails("train", "deep/run", *TINY_RUN, *options)
 
 
 def test_a_run_that_never_began_leaves_nothing(run: Run, place: Path) -> None:
@@ -144,24 +144,24 @@ def test_a_run_that_never_began_leaves_nothing(run: Run, place: Path) -> None:
     assert sorted(listing(place)) == [".", "after.png", "empty", "picture.png"]
 
 
-def test_run_folders_that_cannot_be_used(refused: Refused, run: Run, place: Path) -> None:
+def test_run_folders_that_cannot_be_used(fails: Fails, run: Run, place: Path) -> None:
     (place / "empty").mkdir()
     (place / "note.txt").write_text("mine")
-    assert "there is no run to resume in" in refused("train", "nowhere", "--resume")
-    assert "there is no run to resume in" in refused("train", "empty", "--resume")
-    assert "is a file" in refused("train", "note.txt", *TINY_RUN)
-    assert "is a file" in refused("train", "note.txt/below/run", *TINY_RUN)
-    assert "is not empty" in refused("train", ".", *TINY_RUN)
+    assert "there is no run to resume in" in fails("train", "nowhere", "--resume")
+    assert "there is no run to resume in" in fails("train", "empty", "--resume")
+    assert "is a file" in fails("train", "note.txt", *TINY_RUN)
+    assert "is a file" in fails("train", "note.txt/below/run", *TINY_RUN)
+    assert "is not empty" in fails("train", ".", *TINY_RUN)
     assert run("train", "run", *TINY_RUN, "--steps", 2).code == 0
-    assert "is not empty: resume the run in it (--resume)" in refused("train", "run", *TINY_RUN)
+    assert "is not empty: resume the run in it (--resume)" in fails("train", "run", *TINY_RUN)
     state = place / "run" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:3000])
-    assert "cannot resume from" in refused("train", "run", "--resume", "--device", "cpu")
+    assert "cannot resume from" in fails("train", "run", "--resume", "--device", "cpu")
     (place / "run" / "config.json").write_text("{}}")
-    assert "cannot read run/config.json" in refused("train", "run", "--resume")
+    assert "cannot read run/config.json" in fails("train", "run", "--resume")
 
 
-def test_a_run_folder_in_use(refused: Refused, place: Path) -> None:
+def test_a_run_folder_in_use(fails: Fails, place: Path) -> None:
     """While another process trains in it, and after that process was interrupted."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [*PROGRAM, "train", "run", *TINY_RUN, "--steps", "1000000"]
@@ -173,8 +173,8 @@ def test_a_run_folder_in_use(refused: Refused, place: Path) -> None:
                 assert time.monotonic() < deadline and other.poll() is None
                 time.sleep(0.05)
             time.sleep(0.2)
-            assert "is in use by another process" in refused("train", "run", "--resume", "--device", "cpu")
-            assert "is not empty" in refused("train", "run", *TINY_RUN)
+            assert "is in use by another process" in fails("train", "run", "--resume", "--device", "cpu")
+            assert "is not empty" in fails("train", "run", *TINY_RUN)
         finally:
             other.send_signal(signal.SIGINT)
         _, err = other.communicate(timeout=60)

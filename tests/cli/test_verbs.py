@@ -16,7 +16,7 @@ from PIL import Image
 from tests.cli.conftest import (
     ROOT,
     Answer,
-    Refused,
+    Fails,
     Run,
     names,
     picture,
@@ -137,13 +137,13 @@ def test_traverse(run: Run, tiny: list[str]) -> None:
         assert clip.n_frames == 16 and clip.size == (48, 33)  # there and back
 
 
-def test_traverse_needs_posteriors(refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:
+def test_traverse_needs_posteriors(fails: Fails, tiny_weights_file: Path, tmp_path: Path) -> None:
     load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
-    told = refused("traverse", "picture.png", "--model", tmp_path / "light.safetensors", "--out", "new")
-    assert "holds no training posteriors" in told
+    message = fails("traverse", "picture.png", "--model", tmp_path / "light.safetensors", "--out", "new")
+    assert "holds no training posteriors" in message
 
 
-def test_compact(run: Run, refused: Refused, tiny: list[str]) -> None:
+def test_compact(run: Run, fails: Fails, tiny: list[str]) -> None:
     assert run("compact", tiny[1], "whole.safetensors", "--float16").code == 0
     answer = run("compact", tiny[1], "small.safetensors", "--no-motion-encoder")
     assert answer.code == 0 and "small.safetensors: 0." in answer.out
@@ -152,8 +152,8 @@ def test_compact(run: Run, refused: Refused, tiny: list[str]) -> None:
     assert load_weights(Path("prior.safetensors")).prior
     assert run("sample", "picture.png", "--model", "small.safetensors", "-n", 1, "--out", "futures").code == 0
     before = Path("small.safetensors").read_bytes()
-    assert "remove it, or give another file" in refused("compact", tiny[1], "small.safetensors")
-    assert ".safetensors" in refused("compact", tiny[1], "small.bin")
+    assert "remove it, or give another file" in fails("compact", tiny[1], "small.safetensors")
+    assert ".safetensors" in fails("compact", tiny[1], "small.bin")
     assert Path("small.safetensors").read_bytes() == before
 
 
@@ -267,11 +267,11 @@ def test_the_shell_completes_verbs() -> None:
     assert done.stdout.strip() == "extrapolate" and done.stderr == ""
 
 
-def test_the_device_is_chosen_before_or_after_the_verb(refused: Refused) -> None:
+def test_the_device_is_chosen_before_or_after_the_verb(fails: Fails) -> None:
     given = ("--device warp sample picture.png", "sample --device=warp picture.png", "sample picture.png --device warp")
     for words in given:
-        assert "cannot use device 'warp'" in refused(*words.split(), "--out", "new")
-    assert "--device needs a name" in refused("sample", "picture.png", "--device")
+        assert "cannot use device 'warp'" in fails(*words.split(), "--out", "new")
+    assert "--device needs a name" in fails("sample", "picture.png", "--device")
 
 
 def test_old_names_work_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Training from prepared footage: in memory or streamed the same, resumed exactly, damaged files told."""
+"""Training from prepared footage: in memory or streamed the same, resumed exactly, damaged files reported."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_reading_ahead_gives_what_was_asked() -> None:
         ReadAhead(fail)(0)
 
 
-def told(folder: Path) -> str:
+def message(folder: Path) -> str:
     with pytest.raises(UserError) as error:
         training_pairs(config(folder))
     assert "\n" not in str(error.value)
@@ -150,26 +150,26 @@ def test_damaged_folders_are_told(spoiled: Path) -> None:
     shard = split_shards(spoiled, "train")[-1].path
     whole = shard.read_bytes()
     shard.write_bytes(whole[:-10])
-    assert f"cannot read {shard}" in told(spoiled)
+    assert f"cannot read {shard}" in message(spoiled)
     shard.write_bytes(b"\xff" * 8 + whole[8:])
-    assert f"cannot read {shard}" in told(spoiled)
+    assert f"cannot read {shard}" in message(spoiled)
     shard.write_bytes(b"")
-    assert f"cannot read {shard}" in told(spoiled)
+    assert f"cannot read {shard}" in message(spoiled)
     shard.unlink()
-    assert "there is no such file" in told(spoiled)
+    assert "there is no such file" in message(spoiled)
     shard.write_bytes(whole)
     manifest = spoiled / "manifest.json"
     text = manifest.read_text()
     manifest.write_text(text.replace('"pairs"', '"pears"'))
-    assert "it is damaged" in told(spoiled)
+    assert "it is damaged" in message(spoiled)
     manifest.write_text(text.replace('"file": "shards/', '"file": "../shards/'))
-    assert "names files elsewhere" in told(spoiled)
+    assert "names files elsewhere" in message(spoiled)
     manifest.write_text(text.replace('"split": "train"', '"split": "held-out"'))
-    assert "has no pairs to train on" in told(spoiled)
+    assert "has no pairs to train on" in message(spoiled)
     manifest.write_text(text[:100])
-    assert "not a manifest" in told(spoiled)
+    assert "not a manifest" in message(spoiled)
     manifest.unlink()
-    assert "is not finished: run visual-dynamics prepare videos again" in told(spoiled)
+    assert "is not finished: run visual-dynamics prepare videos again" in message(spoiled)
 
 
 def test_shards_that_contradict_themselves(spoiled: Path) -> None:
@@ -186,7 +186,7 @@ def test_shards_that_contradict_themselves(spoiled: Path) -> None:
         ({"frames": np.zeros((5, 3, 8, 8), np.uint8)}, "not the file that the manifest lists"),
     ):
         shard.write_bytes(shard_bytes(good | bad))
-        assert words in told(spoiled)
+        assert words in message(spoiled)
 
 
 def test_only_footage_is_streamed(folder: Path) -> None:
