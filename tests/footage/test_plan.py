@@ -1,21 +1,20 @@
-"""The plan for a clip: its pace and pieces, a wandering camera, windows around what moves; scenes that are held out."""
+"""The plan for a clip: its pace and pieces, a wandering camera; cuts are found where clips are joined, nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.footage.clips import encode, texture
+from tests.footage.clips import SHARED, encode, texture
 from visual_dynamics.footage.camera import CameraMotion, camera_motion, moved, rescaled
-from visual_dynamics.footage.clips import find_clips
-from visual_dynamics.footage.cut import Window, common, fault, middle_square, motion_energy, motion_window, read_crop
-from visual_dynamics.footage.plan import cut_clip, pace, pieces, plan_clip, rebased
-from visual_dynamics.footage.prepare import held_out_scenes
+from visual_dynamics.footage.plan import _apart, _sketch, cut_clip, find_cuts, pace, pieces, plan_clip, rebased
 from visual_dynamics.footage.reading import Video
-from visual_dynamics.images import Box, Pixels
+from visual_dynamics.images import Pixels
+
+HEIGHT, WIDTH = 90, 160
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_camera_that_pans_is_taken_in_parts(tmp_path: Path) -> None:
     assert sum(len(part.first) for part in parts) == 60 - len(plan.takes)
 
 
-def test_some_frames_tell_that_a_camera_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_frames_show_that_a_camera_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def counted(frames: Iterable[Pixels]) -> CameraMotion:
@@ -97,70 +96,117 @@ def test_some_frames_tell_that_a_camera_stands_still(tmp_path: Path, monkeypatch
     assert all(transform is not None for transform in plan.takes[0].transforms)
 
 
-def test_crops_are_read() -> None:
-    assert read_crop("centre") == "centre" and read_crop("10,20,30,40") == Box(20, 10, 40, 30)
-    assert middle_square(Box(2, 4, 10, 20)) == Box(2, 9, 10, 10)
-    assert common(Box(0, 0, 10, 10), Box(5, 6, 10, 10)) == Box(5, 6, 5, 4)
-    assert common(Box(0, 0, 2, 2), Box(5, 5, 2, 2)).height < 0
+# --- shots ---
 
 
-def test_windows() -> None:
-    still = np.zeros((90, 160), np.uint8)
-    here, there = still.copy(), still.copy()
-    here[40:50, 60:70] = 200
-    there[40:50, 64:74] = 200
-    energy = motion_energy([here, there, here], [None] * 3, 1)
-    assert energy[45, 62] > 100 and energy[45, 67] == 0 and energy[:, :59].sum() == 0
-    room = Box(0, 0, 360, 640)
-    assert motion_window(energy, 4, room, 32) == Box(108, 196, 144, 144)  # 0.4 of the height, around (180, 268)
-    assert motion_window(energy * 0, 4, room, 32) == middle_square(room)
-    assert motion_window(energy, 4, Box(0, 0, 360, 200), 32) == middle_square(Box(0, 0, 360, 200))  # nothing in there
-    everywhere = np.ones((90, 160))
-    assert motion_window(everywhere, 4, room, 32) == Box(0, 140, 360, 360)  # a wide picture is cut at the sides
-    upright = motion_window(np.ones((160, 90)), 4, Box(0, 0, 640, 360), 32)
-    assert upright == Box(0, -140, 640, 640)  # an upright one is not
+def scene(seed: int, count: int, speed: float = 2.0, size: int = 30) -> list[Pixels]:
+    """A texture that passes by at `speed` pixels a frame, with a square of another texture that moves across it."""
+    whole = texture(HEIGHT, WIDTH + round(abs(speed) * count) + 1, seed)
+    thing = texture(size, size, seed + 1000)
+    frames = []
+    for number in range(count):
+        left = round(speed * number) if speed >= 0 else round(-speed * (count - number))
+        frame = whole[:, left : left + WIDTH].copy()
+        x = (5 * number) % (WIDTH - size)
+        frame[20 : 20 + size, x : x + size] = thing
+        frames.append(frame)
+    return frames
 
 
-def test_a_window_beyond_the_picture_stands_still_there() -> None:
-    pictures = [texture(40, 20, seed) for seed in (1, 2)]
-    window = Window(Box(0, -10, 40, 40), Box(0, 0, 40, 20), 40)
-    one, two = (window.of(picture) for picture in pictures)
-    assert (one[:, 10:30] == pictures[0]).all() and (two[:, 10:30] == pictures[1]).all()
-    assert (one[:, :10] == pictures[0][:, :1]).all() and (two[:, :10] == one[:, :10]).all()
+@pytest.mark.parametrize("seed", range(6))
+def test_joined_scenes_are_parted_exactly(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(4, 25, 6)
+    speeds = generator.uniform(-6, 6, 6)
+    parts = [
+        scene(10 * seed + place, int(length), speed)
+        for place, (length, speed) in enumerate(zip(lengths, speeds, strict=True))
+    ]
+    frames = [frame for part in parts for frame in part]
+    assert find_cuts(frames) == np.cumsum(lengths)[:-1].tolist()
 
 
-def test_faults() -> None:
-    picture = texture(64, 64, 1)
-    noisy = np.clip(picture.astype(int) + np.random.default_rng(0).integers(-4, 5, picture.shape), 0, 255)
-    assert fault(picture, picture) == "still" and fault(picture, noisy.astype(np.uint8)) == "still"
-    edge = picture.copy()
-    edge[30] = np.clip(edge[30] + 9.0, 0, 255)  # as codecs do
-    assert fault(picture, edge) == "still"
-    here = picture.copy()
-    here[10:20, 10:20] = 255 - here[10:20, 10:20]
-    assert fault(picture, here) is None
-    assert fault(picture, np.minimum(here + 5.0, 255).astype(np.uint8)) == "light"
-    assert fault(picture, texture(64, 64, 2)[::-1]) in ("light", "everything")
-    assert fault(picture, picture[:, ::-1].copy()) == "everything"
+@pytest.mark.parametrize("speed", [0.0, 0.3, 3.0, 12.0, 25.0])
+def test_a_moving_scene_and_a_pan_have_no_cut(speed: float) -> None:
+    assert find_cuts(scene(3, 30, speed, size=45)) == []
 
 
-def test_which_scenes_are_held_out() -> None:
-    many = {f"scene {number}": 10 for number in range(40)}
-    chosen = held_out_scenes(many, 0.1)
-    assert len(chosen) == 4 and held_out_scenes(dict(reversed(many.items())), 0.1) == chosen
-    assert held_out_scenes(many, 0) == set()
-    assert held_out_scenes({"one": 100}, 0.5) == set()
-    assert held_out_scenes({"large": 100, "small": 90}, 0.1) == {"small"}
-    assert len(held_out_scenes({"a": 1, "b": 1}, 0.9)) == 1
+def test_noise_shake_and_slow_light_are_no_cuts() -> None:
+    generator = np.random.default_rng(5)
+    whole = texture(HEIGHT + 20, WIDTH + 20, 8)
+    frames = []
+    for number in range(40):
+        y, x = generator.integers(0, 21, 2)
+        light = 1 - 0.3 * np.sin(number / 6)
+        noisy = light * whole[y : y + HEIGHT, x : x + WIDTH] + generator.normal(0, 12, (HEIGHT, WIDTH, 3))
+        frames.append(np.clip(noisy, 0, 255).astype(np.uint8))
+    assert find_cuts(frames) == []
 
 
-def test_scenes_and_licences_of_a_table(tmp_path: Path) -> None:
-    for name in ("a.MP4", "b.mov", "c.webm", "d.txt", "e.mkv"):
-        (tmp_path / name).touch()
-    rows = ["file,source,scene,license", "a.MP4,here,,MIT", "b.mov,here,,", "c.webm,here,mine,CC0"]
-    (tmp_path / "manifest.csv").write_text("\n".join(rows))
-    found = {source.name: source for source in find_clips(tmp_path)}
-    assert list(found) == ["a.MP4", "b.mov", "c.webm", "e.mkv"]
-    assert [found[name].scene for name in found] == ["here", "here", "mine", "e.mkv"]
-    assert [found[name].licence for name in found] == ["MIT", "", "CC0", ""]
-    assert len({source.key for source in found.values()}) == 4
+@pytest.mark.parametrize("lasting", [1, 2])
+def test_a_flash_is_no_cut_and_hides_none(lasting: int) -> None:
+    frames = scene(1, 20) + scene(2, 20)
+    for place in range(9, 9 + lasting):
+        frames[place] = np.clip(frames[place] * 0.3 + 180, 0, 255).astype(np.uint8)
+    assert find_cuts(frames) == [20]
+
+
+def test_two_cuts_side_by_side_are_both_found() -> None:
+    assert find_cuts(scene(1, 12) + scene(2, 2) + scene(3, 12)) == [12, 14]
+
+
+def test_frames_shown_twice_do_not_hide_or_make_cuts() -> None:
+    frames = [frame for frame in scene(1, 15, 8) + scene(2, 15, 8) for _ in range(2)]
+    assert find_cuts(frames) == [30]
+
+
+def test_frames_are_looked_at_one_by_one() -> None:
+    alive = 0
+
+    class Counted(np.ndarray):  # type: ignore[type-arg]
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= self.base is None
+
+    def frames() -> Iterator[Pixels]:
+        nonlocal alive
+        for _ in range(30):
+            frame = Counted((HEIGHT, WIDTH, 3), np.uint8)
+            frame[:] = 90
+            alive += 1
+            assert alive <= 2
+            yield frame
+            del frame
+
+    assert find_cuts(frames()) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_short_clips(count: int) -> None:
+    assert find_cuts([texture(20, 30, seed) for seed in range(count)]) == list(range(1, count))
+
+
+def test_tiny_pictures() -> None:
+    assert find_cuts([np.full((1, 1, 3), level, np.uint8) for level in (9, 9, 9, 200, 200, 200)]) == [3]
+
+
+def test_distance_by_hand() -> None:
+    """Flat pictures of 50 and 80: 30 grey levels apart for their pixels, and 30 for their levels."""
+    flat = [_sketch(np.full((64, 96, 3), level, np.uint8)) for level in (50, 80)]
+    assert _apart(*flat) == pytest.approx(60, rel=1e-4)
+    assert _apart(flat[0], flat[0]) == 0
+    picture = texture(64, 96, 0)
+    tiny = _sketch(picture).tiny  # blocks of 3 x 3 pixels
+    assert tiny.shape == (21, 32, 3)
+    assert tiny[4, 7] == pytest.approx(picture[12:15, 21:24].mean((0, 1)), rel=1e-4)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the real clips are not here")
+def test_real_clips_joined() -> None:
+    names = ("sam2_03_blocks.mp4", "sports2d_demo.mp4", "sam2_01_dog.mp4", "sam2_05_default_juggle.mp4")
+    frames = []
+    for name in names:
+        for _, frame in zip(range(25), Video(SHARED / name), strict=False):
+            assert frame.pixels.shape == (360, 640, 3)
+            frames.append(frame.pixels[::2, ::2])
+    assert find_cuts(frames) == [25, 50, 75]

@@ -153,7 +153,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_clip_that_changed_or_came_is_made_and_one_that_went_is_told(clips: Path, tmp_path: Path) -> None:
+def test_a_clip_that_changed_or_came_is_made_and_one_that_went_is_an_error(clips: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "clips", tmp_path / "out"
     for number, name in enumerate(("a.mp4", "b.mp4")):
         film(folder / name, seed=number)
@@ -244,27 +244,27 @@ def test_killed_at_any_moment_and_started_again(
 
 
 def test_mistakes(clips: Path, prepared: Path, tmp_path: Path) -> None:
-    def told(words: str, folder: Path, out: Path, settings: Settings = SMALL) -> None:
+    def check(words: str, folder: Path, out: Path, settings: Settings = SMALL) -> None:
         with pytest.raises(UserError, match=words):
             prepare_videos(folder, out, settings)
 
     empty = tmp_path / "empty"
     empty.mkdir()
-    told("is missing: give a folder of clips", tmp_path / "nowhere", tmp_path / "out")
-    told("is a file, not a folder", clips / "a.mp4", tmp_path / "out")
-    told(r"no clips in .*empty", empty, tmp_path / "out")
-    told("holds the clips", clips, clips)
-    told("is a file; results need a folder", clips, clips / "a.mp4")
-    told("is not empty, and holds no earlier result", clips, clips.parent)
-    told(r"made with --size 32, not 64: give --overwrite", clips, prepared, Settings(size=64, crop="centre"))
+    check("is missing: give a folder of clips", tmp_path / "nowhere", tmp_path / "out")
+    check("is a file, not a folder", clips / "a.mp4", tmp_path / "out")
+    check(r"no clips in .*empty", empty, tmp_path / "out")
+    check("holds the clips", clips, clips)
+    check("is a file; results need a folder", clips, clips / "a.mp4")
+    check("is not empty, and holds no earlier result", clips, clips.parent)
+    check(r"made with --size 32, not 64: give --overwrite", clips, prepared, Settings(size=64, crop="centre"))
     with FileLock(prepared / "prepare.lock"):
-        told("in use by another process", clips, prepared)
+        check("in use by another process", clips, prepared)
     (empty / "words.mp4").write_text("words")
-    told(r"no clip in .*empty gives a pair \(words.mp4: it is not a readable video\)", empty, tmp_path / "out")
+    check(r"no clip in .*empty gives a pair \(words.mp4: it is not a readable video\)", empty, tmp_path / "out")
     (empty / "manifest.csv").write_text("name,scene\nwords.mp4,1\n")
-    told("needs a column 'file'", empty, tmp_path / "out")
+    check("needs a column 'file'", empty, tmp_path / "out")
     (empty / "manifest.csv").write_text("file\n../words.mp4\n")
-    told("is not below the folder", empty, tmp_path / "out")
+    check("is not below the folder", empty, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -292,7 +292,7 @@ def test_settings_that_make_no_sense(options: dict[str, Any]) -> None:
         Settings(**options)
 
 
-def test_a_full_disk_is_told_and_leaves_what_can_be_gone_on_with(
+def test_a_full_disk_is_an_error_and_leaves_what_can_be_gone_on_with(
     clips: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from visual_dynamics.footage import clips as one_clip

@@ -20,7 +20,7 @@ SMALL = Settings(size=32, crop="centre", held_out=0.3)
 
 
 def test_a_camera_that_moves_is_steadied(tmp_path: Path) -> None:
-    """A shaking view of a wider scene: crop and transforms tell where frames come from, borders are not seen."""
+    """A shaking view of a wider scene: crop and transforms say where frames come from, borders are not seen."""
     wide = moving_square(20, 3, 140, 180, left=40, side=30)
     generator = np.random.default_rng(0)
     places = [(20, 20), *generator.integers(14, 27, (19, 2)).tolist()]
@@ -100,9 +100,11 @@ def test_long_shots_are_taken_in_pieces_and_shards(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("visual_dynamics.footage.plan.PIECE", 8)
     monkeypatch.setattr("visual_dynamics.footage.clips.SHARD_BYTES", 12 * 32 * 32 * 3)
     film(tmp_path / "clips" / "a.mp4", 40)
-    told: list[float] = []
-    prepare_videos(tmp_path / "clips", tmp_path / "out", SMALL, progress=lambda done, total: told.append(done / total))
-    assert len(told) >= 6 and told == sorted(told) and told[0] == 0 and told[-1] == 1
+    shares: list[float] = []
+    prepare_videos(
+        tmp_path / "clips", tmp_path / "out", SMALL, progress=lambda done, total: shares.append(done / total)
+    )
+    assert len(shares) >= 6 and shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
     file = entries(tmp_path / "out")["a.mp4"]
     assert [take["pairs"] for take in file["takes"]] == [7] * 5
     assert [(shard["pairs"], shard["frames"]) for shard in file["shards"]] == [(14, 16), (14, 16), (7, 8)]

@@ -118,7 +118,7 @@ def test_help_tells_what_becomes_of_half_transparent_pixels(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("hero.png other.png", "give the size of its cells"),
         ("hero.png other.png --cell 64", "a size of cells looks like 64x64, not '64'"),
@@ -152,7 +152,7 @@ def test_help_tells_what_becomes_of_half_transparent_pixels(
         ("hero.json other.png --out .", "is not empty"),
     ],
 )
-def test_mistakes_write_nothing(command: Command, place: Path, words: str, told: str) -> None:
+def test_mistakes_write_nothing(command: Command, place: Path, words: str, message: str) -> None:
     Image.fromarray(hero(1, BLUE, 14, 17)[0]).save("wide.png")
     Image.fromarray(np.pad(PICTURE.frames[0], ((0, 3986), (0, 0), (0, 0)))).save("tall.png")
     Path("broken.json").write_text("{")
@@ -161,11 +161,11 @@ def test_mistakes_write_nothing(command: Command, place: Path, words: str, told:
     before = sorted(place.rglob("*"))
     with pytest.raises(UserError, match=r"^[^\n]*$") as caught:
         command("--out", "new", *words.split())
-    assert told in str(caught.value) and sorted(place.rglob("*")) == before
+    assert message in str(caught.value) and sorted(place.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("alignment", "told"),
+    ("alignment", "message"),
     [
         (Alignment(Place(1, 2, 2), Place(1, 2, 2), error=4.0), ""),
         (
@@ -184,13 +184,13 @@ def test_mistakes_write_nothing(command: Command, place: Path, words: str, told:
 def test_what_was_moved_is_told(
     command: Command,
     alignment: Alignment,
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("visual_dynamics.sprites.sheets.align", lambda predictor, clips: alignment)
     command("hero.json", "other.png", "--tag", "fall", "--out", "new")
-    assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", told)
+    assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", message)
     assert read_sheet("new/sheet.json").frames.shape == (2, 14, 12, 4)
     assert np.array_equal(read_sheet("new/sheet.json").frames[0], PICTURE.frames[0])
     command("hero.json", "other.png", "--tag", "fall", "--out", "plain", "--no-align")

@@ -217,7 +217,7 @@ def test_a_palette_may_hold_colours_that_the_target_does_not_show() -> None:
     assert np.array_equal(animate(Drift(), reference, target), both[[0, 0]])  # type: ignore[arg-type]
 
 
-# --- sizes, and what is refused ---
+# --- sizes, and errors ---
 
 
 def test_sprites_stand_in_the_middle_on_the_same_ground() -> None:
@@ -230,22 +230,22 @@ def test_sprites_that_cannot_be_animated() -> None:
     reference, target = walker(4), walker(1)[0]
     oracle = Oracle(reference, walker(4))
 
-    def told(reference: np.ndarray, target: np.ndarray, pose: int = 0) -> str:
+    def message(reference: np.ndarray, target: np.ndarray, pose: int = 0) -> str:
         with pytest.raises(UserError) as caught:
             animate(oracle, reference, target, pose, "chained")  # type: ignore[arg-type]
         return str(caught.value)
 
     larger = "frames of the reference are 20 x 17 pixels, but the model takes 16 x 16 at most; sprites are not scaled"
-    assert larger in told(walker(4, 17, 20), target)
-    assert "frames of the target are 12 x 18 pixels" in told(reference, walker(1, 18, 12)[0])
-    assert told(reference, target, 4) == "the pose is one of 4 frames, 0 to 3, not 4"
-    assert "not -1" in told(reference, target, -1)
+    assert larger in message(walker(4, 17, 20), target)
+    assert "frames of the target are 12 x 18 pixels" in message(reference, walker(1, 18, 12)[0])
+    assert message(reference, target, 4) == "the pose is one of 4 frames, 0 to 3, not 4"
+    assert "not -1" in message(reference, target, -1)
     blinking = reference.copy()
     blinking[2, ..., 3] = 127
-    assert told(blinking, target) == "frame 2 of the reference is empty: it has no visible pixel"
-    assert told(reference, np.zeros_like(target)) == "the target is empty: it has no visible pixel"
+    assert message(blinking, target) == "frame 2 of the reference is empty: it has no visible pixel"
+    assert message(reference, np.zeros_like(target)) == "the target is empty: it has no visible pixel"
     on_white = np.where(target[..., 3:] > 0, target, np.uint8(255))
-    assert told(reference, on_white) == (
+    assert message(reference, on_white) == (
         "the target has no transparent pixel: sprites need a transparent background, or a black one"
     )
     assert not oracle.encoded

@@ -13,7 +13,7 @@ from visual_dynamics.sprites.guide import TRIED, find_start, likely
 
 
 def frame(level: float) -> Tensor:
-    """All of one brightness; frames of neighbouring levels can be told from each other."""
+    """All of one brightness; frames of neighbouring levels can be distinguished."""
     return torch.full((3, 16, 16), level / 10)
 
 

@@ -102,7 +102,7 @@ def camera_motion(frames: Iterable[Pixels]) -> CameraMotion:
 
 
 def warp(frame: Pixels, transform: Matrix | None) -> Pixels:
-    """A frame (H, W, 3) moved by a transform, with cubic interpolation; beyond it the edge is repeated."""
+    """A frame (H, W, 3) or (H, W) moved by a transform, with cubic interpolation; beyond it the edge is repeated."""
     if transform is None:
         return frame
     size = frame.shape[1::-1]
@@ -208,17 +208,14 @@ class _Reference:
             return _Found(IDENTITY, 1.0, 1.0)
         if estimate is None:
             return None
-        return _Found(estimate, len(agreeing) / len(self.corners), self._overlap(estimate))
-
-    def _overlap(self, transform: Matrix) -> float:
-        points = moved(_lattice(self.grey.shape, 9), inverted(transform))
+        points = moved(_lattice(self.grey.shape, 9), inverted(estimate))
         high, wide = self.grey.shape
-        inside = ((points >= -0.5) & (points <= [wide - 0.5, high - 0.5])).all(1)
-        return float(inside.mean())
+        overlap = float(((points >= -0.5) & (points <= [wide - 0.5, high - 0.5])).all(1).mean())
+        return _Found(estimate, len(agreeing) / len(self.corners), overlap)
 
     def _held(self, grey: Pixels) -> tuple[Matrix | None, int]:
         """The transform of the corners that stay in place, if many cells have some; and the number of these cells."""
-        here, there = self._follow(grey, self.corners.copy())
+        here, there = self._follow(grey, self.corners)
         still = np.linalg.norm(there - here, axis=1) < HOLD
         cells = self._cells(here[still])
         if int(still.sum()) < FEWEST or cells < HELD * self._cells(here):
@@ -238,20 +235,13 @@ class _Reference:
 
     def _refine(self, grey: Pixels, transform: Matrix) -> tuple[Matrix | None, Points]:
         """The estimate plus what is left after warping the frame by it; and the corners that agree."""
-        flags, size = cv2.INTER_CUBIC, grey.shape[::-1]
-        warped = cv2.warpAffine(grey, transform, size, flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        here, there = self._follow(warped, self.corners.copy())
-        inside = self._shown(there, transform)
+        here, there = self._follow(warp(grey, transform), self.corners)
+        patches, margin = moved(there, inverted(transform)), WINDOW / 2  # in the frame, which must show them whole
+        high, wide = self.grey.shape
+        inside = ((patches >= margin) & (patches <= [wide - 1 - margin, high - 1 - margin])).all(axis=1)
         here, there = here[inside], there[inside]
         rest, chosen = self._agree(there, here, TIGHT)
         return None if rest is None else compose(rest, transform), here[chosen]
-
-    def _shown(self, points: Points, transform: Matrix) -> npt.NDArray[np.bool_]:
-        """Which points of the reference have a patch that the frame shows."""
-        there, margin = moved(points, inverted(transform)), WINDOW / 2
-        high, wide = self.grey.shape
-        inside = (there >= margin) & (there <= [wide - 1 - margin, high - 1 - margin])
-        return np.asarray(inside.all(axis=1))
 
     def _follow(self, other: Pixels, there: Points) -> tuple[Points, Points]:
         """Corners (M, 2) of the reference found in another picture, and their places; the search starts `there`."""

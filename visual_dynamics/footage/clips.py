@@ -24,7 +24,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -109,7 +109,12 @@ def find_clips(folder: Path) -> list[ListedClip]:
         raise UserError(f"cannot read {folder}: {error.strerror or error}") from error
     if not names | table.keys():
         raise UserError(f"no clips in {folder} (files named *.mp4, *.mov, *.mkv, *.webm, *.avi and the like)")
-    return [_listed(folder, name, table.get(name, {})) for name in sorted(names | table.keys())]
+    clips = []
+    for name in sorted(names | table.keys()):
+        row = table.get(name, {})
+        source, licence = row.get("source", ""), row.get("licence", "") or row.get("license", "")
+        clips.append(ListedClip(name, folder / name, row.get("scene", "") or source or name, source, licence))
+    return clips
 
 
 def holds_pennaction(folder: Path) -> bool:
@@ -129,12 +134,6 @@ def find_sequences(folder: Path) -> list[ListedClip]:
     if not clips:
         raise UserError(f"no labels (0001.mat, ...) in {folder / 'labels'}")
     return clips
-
-
-def _listed(folder: Path, name: str, row: Mapping[str, str]) -> ListedClip:
-    source = row.get("source", "")
-    licence = row.get("licence", "") or row.get("license", "")
-    return ListedClip(name, folder / name, row.get("scene", "") or source or name, source, licence)
 
 
 def _is_video(path: Path, folder: Path) -> bool:

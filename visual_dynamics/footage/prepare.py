@@ -45,7 +45,7 @@ PARTS = (".*.part", "records/.*.part", "shards/.*.part")  # unfinished files of 
 
 # of the contact sheet
 SCENES, PAIRS = 40, 6  # at most: scenes, spread over all of them, and pairs of each
-TILE, GAP, LABEL = 96, 4, 14  # pixels: side of a picture, between pairs, height of a line of words above each row
+TILE, GAP, LABEL = 96, 4, 14  # pixels: side of a picture, between pairs, height of the label above each row
 STRONGER = 3  # factor on the differences
 GROUND, INK = (24, 24, 24), (220, 220, 220)
 
@@ -206,7 +206,7 @@ def _write_if_new(path: Path, data: bytes) -> None:
         write_atomically(path, data)
 
 
-# --- what it says of the clips ---
+# --- manifest, summary and contact sheet ---
 
 
 def _manifest_files(clips: list[ListedClip], records: dict[str, Record], share: float) -> list[dict[str, Any]]:
@@ -291,8 +291,8 @@ def _contact_sheet(folder: Path, files: list[dict[str, Any]]) -> bytes:
     for row, name in enumerate(names):
         top = GAP + row * high
         pairs = sum(file["pairs"] for file in scenes[name])
-        words = f"{name}: {pairs} pairs, {scenes[name][0]['split']}"
-        draw.text((GAP, top), words.encode("ascii", "replace").decode(), fill=INK)
+        label = f"{name}: {pairs} pairs, {scenes[name][0]['split']}"
+        draw.text((GAP, top), label.encode("ascii", "replace").decode(), fill=INK)
         for column, (frame, next_frame) in enumerate(_some_pairs(folder, scenes[name])):
             change = np.abs(next_frame.astype(np.int16) - frame) * STRONGER
             for place, picture in enumerate((frame, next_frame, np.minimum(change, 255).astype(np.uint8))):

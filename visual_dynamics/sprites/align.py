@@ -139,10 +139,8 @@ def standing_place(sprite: Pixels, size: int) -> Place | None:
 def _trained_place(size: int, factor: int, low: float, middle: float) -> Place:
     """The place that brings a sprite's lowest row and middle column to where training characters stand."""
     margin = (size - TRAINED_SIDE) // 2
-    top, left = (
-        margin + TRAINED_LOWEST - factor * (low + 1) + 1,
-        margin + TRAINED_MIDDLE + 0.5 - factor * (middle + 0.5),
-    )
+    top = margin + TRAINED_LOWEST - factor * (low + 1) + 1
+    left = margin + TRAINED_MIDDLE + 0.5 - factor * (middle + 0.5)
     return Place(factor, round(top), round(left))
 
 
@@ -235,7 +233,7 @@ def _align_target(
         near = max(abs(seed.top - beside.top), abs(seed.left - beside.left)) <= FAR * reference.factor
         return beside if near or not stays(seed) else seed
     pairs = [_as_frames(np.concatenate([example.before, example.after[:1]]), reference, size) for example in examples]
-    codes = [[predictor.encode(*way).mean for way in ((pair[0], pair[1]), (pair[1], pair[0]))] for pair in pairs]
+    codes = [(predictor.encode(pair[0], pair[1]).mean, predictor.encode(pair[1], pair[0]).mean) for pair in pairs]
 
     def score(place: Place) -> float:
         errors = []
@@ -312,5 +310,5 @@ def _leaving(frames: Pixels, place: Place, size: int) -> float:
     rows, columns = (
         place.factor * np.arange(side) + start for side, start in zip(shapes.shape[1:], place[1:], strict=True)
     )
-    inside_rows, inside_columns = ((line >= 0) & (line + place.factor <= size) for line in (rows, columns))
+    inside_rows, inside_columns = ((start >= 0) & (start + place.factor <= size) for start in (rows, columns))
     return 1 - float(shapes[:, inside_rows][:, :, inside_columns].sum() / shapes.sum())

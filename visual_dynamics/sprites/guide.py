@@ -52,7 +52,13 @@ def find_start(
 
     snapped: a predicted frame -> the same as a sprite in the target's colours.
     """
-    steps = _probes(clip, pose)
+    moves = [
+        step
+        for step in pairwise(range(len(clip)))
+        if not any(torch.equal(clip[one], clip[other]) for one, other in (step, *((pose, frame) for frame in step)))
+    ]  # between frames that are to be made and differ
+    places = {round(place) for place in torch.linspace(0, len(moves) - 1, PROBES).tolist()} if moves else ()
+    steps = [moves[place] for place in sorted(places)]
     others = [start for start in likely([clip[pose], *others], target) if start is not clip[pose]][:TRIED]
     if not steps or not others:
         return clip[pose]
@@ -86,24 +92,13 @@ def likely(starts: Sequence[Tensor], target: Tensor) -> list[Tensor]:
     for start in starts:
         if all(distance(start, other) > ALIKE for other in different):
             different.append(start)
-    return sorted(different, key=lambda start: -_overlap(start, target))
 
+    def overlap(start: Tensor) -> float:
+        """Intersection over union of what is not black."""
+        first, second = (frame.amax(0) > 0 for frame in (start, target))
+        return float((first & second).sum() / (first | second).sum().clamp(min=1))
 
-def _probes(clip: Sequence[Tensor], pose: int) -> list[tuple[int, int]]:
-    """Steps between frames that are to be made and differ, spread over the clip."""
-    moves = [
-        step
-        for step in pairwise(range(len(clip)))
-        if not any(torch.equal(clip[one], clip[other]) for one, other in (step, *((pose, frame) for frame in step)))
-    ]
-    places = {round(place) for place in torch.linspace(0, len(moves) - 1, PROBES).tolist()} if moves else ()
-    return [moves[place] for place in sorted(places)]
-
-
-def _overlap(one: Tensor, other: Tensor) -> float:
-    """Intersection over union of what is not black."""
-    first, second = (frame.amax(0) > 0 for frame in (one, other))
-    return float((first & second).sum() / (first | second).sum().clamp(min=1))
+    return sorted(different, key=overlap, reverse=True)
 
 
 def find_way(

@@ -1,4 +1,4 @@
-"""PennAction's own layout, drawn: boxes become windows, flags become the split; and its real labels, where they are."""
+"""The clips of a folder: scenes of its table; PennAction's own layout, drawn, and its real labels, where they are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scipy.io import savemat
 from tests.footage.scenes import contents, moving_square
 from visual_dynamics.data.shards import open_pairs, read_manifest
 from visual_dynamics.errors import UserError
-from visual_dynamics.footage.clips import Settings, find_sequences
+from visual_dynamics.footage.clips import Settings, find_clips, find_sequences
 from visual_dynamics.footage.cut import labels_window
-from visual_dynamics.footage.prepare import prepare_videos
+from visual_dynamics.footage.prepare import held_out_scenes, prepare_videos
 from visual_dynamics.footage.reading import PictureFolder, read_labels
 from visual_dynamics.images import Box
 
@@ -27,7 +27,7 @@ COUNT = 24
 
 
 def write_labels(path: Path, boxes: np.ndarray, train: int = 1, **more: object) -> None:
-    """As published; joints in the corners of the boxes, all visible unless told otherwise."""
+    """As published; joints in the corners of the boxes, all visible unless stated otherwise."""
     joints = boxes[:, [0, 2] * 6 + [0]], boxes[:, [1, 3] * 6 + [1]]
     content = {"bbox": boxes, "x": joints[0], "y": joints[1], "visibility": np.ones((len(boxes), 13), np.uint8)}
     content |= {"train": np.int32(train), "nframes": len(boxes), "action": "jump", "pose": "left"}
@@ -156,3 +156,25 @@ def test_real_labels() -> None:
         assert len(known) > 0.9 * len(labels.boxes)
         assert (known[:, 2] > known[:, 0]).all() and (known[:, 3] > known[:, 1]).all()
         assert known.min() > -30 and known.max() < 700
+
+
+def test_which_scenes_are_held_out() -> None:
+    many = {f"scene {number}": 10 for number in range(40)}
+    chosen = held_out_scenes(many, 0.1)
+    assert len(chosen) == 4 and held_out_scenes(dict(reversed(many.items())), 0.1) == chosen
+    assert held_out_scenes(many, 0) == set()
+    assert held_out_scenes({"one": 100}, 0.5) == set()
+    assert held_out_scenes({"large": 100, "small": 90}, 0.1) == {"small"}
+    assert len(held_out_scenes({"a": 1, "b": 1}, 0.9)) == 1
+
+
+def test_scenes_and_licences_of_a_table(tmp_path: Path) -> None:
+    for name in ("a.MP4", "b.mov", "c.webm", "d.txt", "e.mkv"):
+        (tmp_path / name).touch()
+    rows = ["file,source,scene,license", "a.MP4,here,,MIT", "b.mov,here,,", "c.webm,here,mine,CC0"]
+    (tmp_path / "manifest.csv").write_text("\n".join(rows))
+    found = {source.name: source for source in find_clips(tmp_path)}
+    assert list(found) == ["a.MP4", "b.mov", "c.webm", "e.mkv"]
+    assert [found[name].scene for name in found] == ["here", "here", "mine", "e.mkv"]
+    assert [found[name].licence for name in found] == ["MIT", "", "CC0", ""]
+    assert len({source.key for source in found.values()}) == 4
