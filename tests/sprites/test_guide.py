@@ -65,6 +65,8 @@ def test_at_the_end_the_guide_is_trusted() -> None:
 def test_a_doubtful_draft_gives_way_to_a_pose_that_leads_on() -> None:
     way = numbers(find_way(range(COUNT), poses(), Counting(doubtful=(8,), from_7=50), range(COUNT), COUNTED))
     assert way == list(range(COUNT))
+    slightly = Counting(doubtful=(8,), from_7=12)  # not far enough to be given up for the sum of its distances
+    assert numbers(find_way(range(COUNT), poses(), slightly, range(COUNT), COUNTED)) == list(range(COUNT))
     wrong = poses(at_4=15)  # from here the guide does not come to 5: its own draft is kept, however doubtful
     assert numbers(find_way(range(COUNT), wrong, Counting(doubtful=(4,)), range(COUNT), COUNTED)) == list(range(COUNT))
     last = Counting(doubtful=(9,), from_8=50)  # nothing comes after it

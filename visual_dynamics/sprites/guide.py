@@ -25,9 +25,10 @@ ALIKE = 3.0  # distance up to which two start poses are one: that of a pixel fro
 FOLLOWS = 0.1  # share of the poses' distance from the target by which they may miss, and no other start pose is tried
 CLEARLY = 0.5  # another start pose must miss by less than this share
 
-# of find_way; shares of the mean distance between the poses and the target. Error of a frame of slash, the hardest of
-# the published table, across the sexes (5 pairs of characters): 40 as it is, 114 without TRUST, 53 without STILL, 98 if
-# no frame is taken back. On 34 clips of all five animations: 13; 54 without a guide, 56 with the guide alone.
+# of find_way; shares of the mean distance between poses and target. Error of a frame across the sexes on 34 clips
+# of the published table (one view, five animations): 16.5 as it is, 27.0 without TRUST, 54.5 without a guide, 55.8 with
+# the guide alone. Case 3 of find_way is open: 12.7 without it there, but twice the error on other clips; it stays until
+# the whole table is measured. Without it, slash on 5 pairs has 40; 53 without STILL too, 98 if no frame is taken back.
 NEAR = 0.3  # guide and model of poses agree up to this distance
 TRUST = 2.0  # sum of the distances of frames in a row that do not agree, from which on the guide is astray
 STILL = 0.25  # share of the reference's step: a guide that moves less stands still
@@ -111,16 +112,25 @@ def find_way(
     """The frames of a clip in `order`, of which the first is given, each made by the guide from the one before it.
 
     The guide goes its own way, and ignores single wrong poses. But it may take a wrong turn where animations part, and
-    never comes back: then all frames from there on are wrong. So the model of poses is followed in two cases:
+    never comes back: then all frames from there on are wrong. So the model of poses is followed in these cases:
 
     1. They have disagreed for several frames: from the first of these on.
-    2. The guide stands still though the reference moves on, and its draft is no pose of the target. In this frame; or
-       in the frame before, if they disagreed there, and the guide goes on well from the frame of the model of poses.
+    2. The guide's draft is no pose of the target, and the guide stands still though the reference moves on.
+    3. The draft is no pose of the target, and the guide comes to the next frame from the frame of the model of poses
+       only, not from its own.
+
+    In 2 and 3 this holds for this frame; or for the frame before, if they disagreed there, and the guide goes on well
+    from the frame of the model of poses.
 
     direct: every frame as the model of poses makes it. follow: a frame of the clip, the next one and what was made of
     the first -> what the guide makes of the next, and its distance to the guide's draft. twins: for each frame the
     first that looks the same in the reference, whose steps are shares of a length of its own.
     """
+
+    def missed(before: int, after: int, start: Tensor) -> float:
+        """Distance to the model of poses where the guide ends that goes on from `start`."""
+        return distance(follow(before, after, start)[0], direct[after])
+
     first, *others = order
     length, span = (fmean([distance(x[first], x[frame]) for frame in others] or [0.0]) for x in (direct, reference))
     made = {first: direct[first]}
@@ -133,16 +143,19 @@ def find_way(
         else:
             made[after], doubt = follow(before, after, made[before])
             away = distance(made[after], direct[after])
-            moved = span * distance(made[before], made[after])
-            still = moved < STILL * length * distance(reference[before], reference[after])
-            if still and doubt > DOUBT * length and away > NEAR * length:
-                if apart:
-                    other, _ = follow(before, after, direct[before])
-                    if away > distance(other, direct[after]) + ASTRAY * length:
-                        made[before], apart = direct[before], []
-                        del made[after]
-                        continue
-                made[after] = direct[after]
+            if doubt > DOUBT * length and away > NEAR * length:
+                moved = span * distance(made[before], made[after])
+                astray = moved < STILL * length * distance(reference[before], reference[after])  # it stands still
+                if not astray and place + 1 < len(order):
+                    beyond = order[place + 1]
+                    own, other = (missed(after, beyond, frames[after]) for frames in (made, direct))
+                    astray = own > other + ASTRAY * length
+                if astray and apart and away > missed(before, after, direct[before]) + ASTRAY * length:
+                    made[before], apart = direct[before], []
+                    del made[after]
+                    continue
+                if astray:
+                    made[after] = direct[after]
         away = distance(made[after], direct[after])
         apart = [*apart, away] if away > NEAR * length else []
         if len(apart) > 1 and sum(apart) >= TRUST * length:
