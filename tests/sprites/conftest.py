@@ -50,6 +50,7 @@ def black_weights_file(tmp_path: Path, tiny_weights: Weights) -> Path:
     """A tiny model as for sprites: what is transparent is black."""
     tiny_weights.network.config = replace(tiny_weights.network.config, background=0.0)
     path = tmp_path / "models" / "black.safetensors"
+    path.parent.mkdir()
     path.write_bytes(weights_bytes(tiny_weights.network, tiny_weights.posteriors.posterior(torch.arange(40)), {}))
     return path
 
