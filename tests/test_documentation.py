@@ -10,8 +10,8 @@ import typer
 from PIL import Image
 
 from tests.footage.scenes import film, moving_square
+from tests.golden.cli_reference import PAGE, reference
 from visual_dynamics.cli.main import app, device_first, main
-from visual_dynamics.cli.reference import PAGE, reference
 
 ROOT = Path(__file__).parents[1]
 FRONT = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -75,7 +75,7 @@ def test_the_readme_s_python_works(tmp_path: Path) -> None:
 
 
 def test_the_page_on_the_command_line_is_current() -> None:
-    """After a change of options: python -m visual_dynamics.cli.reference"""
+    """After a change of options: python -m tests.golden.make_golden command_line"""
     assert PAGE.read_text() == reference()
 
 

@@ -1,7 +1,7 @@
 """Record goldens again, after a change that is meant to change them: python -m tests.golden.make_golden NAME ...
 
-NAME: tiny_training (the loss curve), samples, openapi, command_line; or experiments=FOLDER, a folder that
-`reproduce all --small --sprites SPRITES` left.
+NAME: tiny_training (the loss curve), samples, openapi, command_line (docs/cli.md, too); or experiments=FOLDER, a folder
+that `reproduce all --small --sprites SPRITES` left.
 """
 
 import json
@@ -13,6 +13,7 @@ import torch
 
 from tests.golden.check_experiments import GOLDEN as EXPERIMENTS
 from tests.golden.check_experiments import numbers
+from tests.golden.cli_reference import PAGE, reference
 from tests.golden.freeze import FOLDER, FROZEN
 from tests.training.test_training import GOLDEN, TINY_RUN, losses
 from visual_dynamics.training.loop import train
@@ -31,6 +32,8 @@ def make(name: str) -> None:
         EXPERIMENTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line each: changes stay apart
     else:
         (FOLDER / f"{name}.json").write_text(json.dumps(FROZEN[name](), indent=1) + "\n")
+        if name == "command_line":
+            PAGE.write_text(reference())
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
-"""docs/cli.md, made from the command line itself: python -m visual_dynamics.cli.reference"""
+"""docs/cli.md, made from the command line itself: python -m tests.golden.make_golden command_line"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from visual_dynamics.cli.main import NAME, app
+from tests.golden.freeze import verbs
+from visual_dynamics.cli.main import NAME
 from visual_dynamics.cli.train import augmentations_table, settings_table
-from visual_dynamics.files import write_atomically
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 HEAD = f"""# Command line
 
-This page is made by `python -m visual_dynamics.cli.reference`. `{NAME} VERB --help` says the same.
+This page is made from the program. `{NAME} VERB --help` says the same.
 
 Every verb takes `--device cpu`, `cuda`, `cuda:1`, ... or `auto`, before or after the verb.
 """
@@ -23,19 +20,10 @@ Every verb takes `--device cpu`, `cuda`, `cuda:1`, ... or `auto`, before or afte
 
 def reference() -> str:
     """The page: a section for each verb, with a table of its arguments and options."""
-    root = typer.main.get_command(app)
-    sections = [HEAD, *(_section(name, verb) for name, verb in _verbs(root, ()))]
+    sections = [HEAD, *(_section(name, verb) for name, verb in verbs())]
     for option, rows in (("--augment", augmentations_table()), ("--set", settings_table())):
         sections.append(f"## What train {option} takes\n\n{_table(('name', 'meaning'), rows)}")
     return "\n".join(sections)
-
-
-def _verbs(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if hasattr(command, "commands"):
-        for name, inner in command.commands.items():
-            yield from _verbs(inner, (*path, name))
-    else:
-        yield " ".join(path), command
 
 
 def _section(name: str, command: Any) -> str:
@@ -53,7 +41,3 @@ def _table(heads: tuple[str, str], rows: list[tuple[str, str]]) -> str:
         name, text = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
         lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    write_atomically(PAGE, reference().encode())
