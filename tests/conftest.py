@@ -39,7 +39,7 @@ def tiny_pairs() -> Pairs:
 
 @pytest.fixture(scope="session")
 def tiny_weights_file(tmp_path_factory: pytest.TempPathFactory, tiny_pairs: Pairs) -> Path:
-    """A weights file of an untrained tiny network whose posteriors tell something."""
+    """A weights file of an untrained tiny network whose posteriors carry motion."""
     torch.manual_seed(1)
     network = VisualDynamics(TINY)  # in training mode batch norm spreads the means and log-variances out
     pair = tiny_pairs.batch(torch.arange(40))

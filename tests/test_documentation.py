@@ -55,6 +55,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_the_map_names_files_that_exist() -> None:
+    (tree,) = (block for block in blocks(ROOT / "README.md", "") if block.startswith("visual_dynamics/"))
+    names = re.findall(r"[\w/]+\.py", tree)
+    assert len(names) >= 15
+    for name in names:
+        assert list((ROOT / "visual_dynamics").rglob(name)), name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_named_files_exist(page: Path) -> None:
     for name in re.findall(r"`((?:\w+/)+[a-z_]+\.py)", page.read_text()):

@@ -167,6 +167,8 @@ def test_weights_that_cannot_be_loaded(fails: Fails, place: Path, tiny_weights_f
         ("reproduce shapes --samples 0", "samples must be positive"),
         ("reproduce shapes --out picture.png/below", "is a file"),
         ("bench --quick", "run `make bench` in the source tree"),
+        ("animate a b --method chained", "leave --method out"),
+        ("study make s --consent text", "leave --consent out"),
         ("compact a b --carry-over data", "--carry-over is now the last step of train RUN --recipe people"),
         ("reproduce shapes --pairs nowhere", "no such folder or zip: nowhere"),
         ("reproduce shapes", "makes frames of 16 pixels"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.cli.conftest import Refused, Run, place, refused, run  # noqa: F401 - fixtures
+from tests.cli.conftest import Fails, Run, fails, place, run  # noqa: F401 - fixtures
 from tests.study.conftest import CHOICE, write_study
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
@@ -125,7 +125,7 @@ def test_nothing_is_overwritten_unasked(make: Make, tmp_path: Path) -> None:
         make(overwrite=True)
 
 
-def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:  # noqa: F811
+def test_mistakes(fails: Fails, tiny_weights_file: Path, tmp_path: Path, tiny_pairs: Pairs) -> None:  # noqa: F811
     model = ["--model", tiny_weights_file, "--method", "ours"]
     write_pairs(tmp_path / "few", tiny_pairs.subset(torch.arange(4)), lists=False)
     for words, reason in {
@@ -140,13 +140,13 @@ def test_mistakes(refused: Refused, tiny_weights_file: Path, tmp_path: Path, tin
         ("--inputs", "5000", "--trials", "500", "--sessions", "190"): "at most 12,000",
         ("--kind", "other"): "choice",
     }.items():
-        assert reason in refused("study", "make", "new", *model, *words), words
-    assert "no model" in refused("study", "make", "new", "--model", "nothing")
+        assert reason in fails("study", "make", "new", *model, *words), words
+    assert "no model" in fails("study", "make", "new", "--model", "nothing")
     for verb in ("serve", "offline", "score", "export"):
-        assert "holds no study" in refused("study", verb, "nowhere")
+        assert "holds no study" in fails("study", verb, "nowhere")
 
 
-def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_commands(run: Run, fails: Fails, tiny_weights_file: Path, tmp_path: Path) -> None:  # noqa: F811
     options = ["--method", "ours", "--size", "16", "--inputs", "4", "--sessions", "2"]
     made = run("study", "make", "new", "--model", tiny_weights_file, *options)
     assert made.code == 0 and "2 sessions of 10 trials" in made.out, made
@@ -155,8 +155,8 @@ def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path:
     assert run("study", "offline", "new").code == 0
     page = Path("study.html").read_text()
     assert "We store \\u003cb>nothing" in page and "src=" not in page and '"real"' not in page and '"ours"' not in page
-    assert "exists already" in refused("study", "offline", "new")
-    assert "no answers" in refused("study", "score", "new")
+    assert "exists already" in fails("study", "offline", "new")
+    assert "no answers" in fails("study", "score", "new")
     study = read_study(Path("new"))
     answers = ", ".join(
         f'{{"trial": {n}, "answer": "{study.right_answer(1, n)}", "milliseconds": 5}}' for n in range(10)
@@ -168,10 +168,10 @@ def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path:
     good = good.replace("STUDY", study.id).replace("RATER", "ab" * 16).replace("ANSWERS", answers)
     for change in [(study.id, "f" * 16), ("ab" * 16, "../x"), (': 1, "answers', ': 2, "answers'), ("left", "yes")]:
         Path("bad.json").write_text(good.replace(*change))
-        assert "cannot take answers from bad.json" in refused("study", "import", "new", "bad.json")
+        assert "cannot take answers from bad.json" in fails("study", "import", "new", "bad.json")
     for text in ("", "[]", "{", "[" * 100_000, good[:-1], good.replace('"trial": 5', '"trial": 10')):
         Path("bad.json").write_text(text)
-        refused("study", "import", "new", "bad.json")
+        fails("study", "import", "new", "bad.json")
     Path("answers.json").write_text(good)
     assert "10 new answers" in run("study", "import", "new", "answers.json").out
     assert "0 new answers" in run("study", "import", "new", "answers.json").out
@@ -179,14 +179,14 @@ def test_commands(run: Run, refused: Refused, tiny_weights_file: Path, tmp_path:
     assert run("study", "score", "new", "--json").out.startswith("{")
     assert len(run("study", "export", "new").out.splitlines()) == 11
     assert run("study", "export", "new", "--out", "answers.csv").code == 0
-    assert "exists already" in refused("study", "export", "new", "--out", "answers.csv")
-    assert "cannot serve" in refused("study", "serve", "new", "--host", "203.0.113.7")
-    assert "people's answers" in refused("study", "make", "new", "--model", tiny_weights_file, "--overwrite", *options)
+    assert "exists already" in fails("study", "export", "new", "--out", "answers.csv")
+    assert "cannot serve" in fails("study", "serve", "new", "--host", "203.0.113.7")
+    assert "people's answers" in fails("study", "make", "new", "--model", tiny_weights_file, "--overwrite", *options)
 
 
-def test_serving_needs_the_extra(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_serving_needs_the_extra(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'visual-dynamics[studio]'" in refused("study", "serve", "new")
+    assert "pip install 'visual-dynamics[studio]'" in fails("study", "serve", "new")
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,12 @@ GONE = {
     ("compact", "--overwrite"): "compact replaces no file: remove it, or give another one",
     ("bench",): "bench has left the package: run `make bench` in the source tree",
     ("compact", "--carry-over"): "--carry-over is now the last step of train RUN --recipe people --data FOOTAGE",
+    ("animate", "--method"): "animate follows from the model how frames are made: leave --method out",
+    ("animate", "--no-snap"): "animate always takes the target's colours: leave --no-snap out",
+    ("animate", "--clip"): "animate always writes GIF, WebP and APNG: leave --clip out",
+    ("study", "make", "--no-snap"): "sprites of a study always have their input's colours: leave --no-snap out",
+    ("study", "make", "--consent"): "the text of a study is edited in its study.json: leave --consent out",
+    ("study", "make", "--obvious"): "a session always has six obvious trials: leave --obvious out",
 }
 
 
