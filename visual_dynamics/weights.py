@@ -116,7 +116,7 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
     from huggingface_hub import hf_hub_download
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs a line for each retry
-    with _hub_errors(f"cannot fetch {HUB_FILE} of {hub_id!r} from the Hugging Face Hub"):
+    with _hub_errors(f"there is no file {hub_id}, and cannot fetch {HUB_FILE} of {hub_id!r} from the Hugging Face Hub"):
         return Path(hf_hub_download(hub_id, HUB_FILE, revision=revision))
 
 
