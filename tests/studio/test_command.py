@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from visual_dynamics.cli.main import main
-from visual_dynamics.studio.library import Library
+from visual_dynamics.studio.motion_library import Library
 from visual_dynamics.web import link, listen
 
 

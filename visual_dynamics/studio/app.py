@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from visual_dynamics.provenance import package_version
-from visual_dynamics.studio import futures, inside, library, motion, transfer
+from visual_dynamics.studio import futures, inside, motion, motion_library, transfer
 from visual_dynamics.studio.state import Here, Limits, Settings, Studio, client_of
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
@@ -69,7 +69,7 @@ def show_queue(request: Request, studio: Here, ticket: Annotated[str, Field(max_
 
 def create_app(settings: Settings) -> FastAPI:
     """A studio with its models, its page and its API."""
-    studio = Studio(settings, library.Library(settings.store / "studio.sqlite"))
+    studio = Studio(settings, motion_library.Library(settings.store / "studio.sqlite"))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -90,7 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_name,
     )
     app.state.studio = studio
-    parts = futures.router, motion.router, library.router, transfer.router, inside.router, futures.files, queue
+    parts = futures.router, motion.router, motion_library.router, transfer.router, inside.router, futures.files, queue
     for router in parts:
         app.include_router(router, prefix="/api", responses=ERRORS)
     _add_pages(app, settings)

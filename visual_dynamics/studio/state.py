@@ -20,7 +20,7 @@ from visual_dynamics.studio.pictures import Pictures, draw_samples
 from visual_dynamics.web import RequestError
 
 if TYPE_CHECKING:
-    from visual_dynamics.studio.library import Library
+    from visual_dynamics.studio.motion_library import Library
 
 T = TypeVar("T")
 RETRY_AFTER = 2  # seconds until a client should try again
@@ -61,8 +61,8 @@ class Settings:
 class Studio:
     """Models, pictures, motions and the queue."""
 
-    def __init__(self, settings: Settings, library: Library) -> None:
-        self.settings, self.library = settings, library
+    def __init__(self, settings: Settings, motions: Library) -> None:
+        self.settings, self.motions = settings, motions
         self.queue = Queue(settings.limits.queue_length, settings.limits.queue_per_client)
         self.models = Models(settings.models, settings.device, self.queue.check)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)

@@ -179,7 +179,7 @@ class MotionFile(Body):
 @router.get("/motions")
 def list_motions(studio: Here, model: ModelName | None = None) -> list[SavedMotion]:
     """The library, or the motions of one model."""
-    return studio.library.all(studio.models.file(model).digest if model is not None else None)
+    return studio.motions.all(studio.models.file(model).digest if model is not None else None)
 
 
 @router.post("/motions", status_code=201)
@@ -211,7 +211,7 @@ def import_file(body: MotionFile, studio: Here) -> SavedMotion:
 @router.get("/motions/{number}/file", response_model=MotionFile)
 def export_file(number: MotionId, studio: Here) -> JSONResponse:
     """A motion as a file, to keep or to send."""
-    motion = studio.library.find(number)
+    motion = studio.motions.find(number)
     content = {"format": "visual-dynamics-motion", "version": 1, "name": motion.name, "model": motion.model}
     headers = {"Content-Disposition": f'attachment; filename="motion-{number}.json"'}
     return JSONResponse(content | {"digest": motion.digest, "z": motion.z}, headers=headers)
@@ -220,7 +220,7 @@ def export_file(number: MotionId, studio: Here) -> JSONResponse:
 @router.post("/motions/{number}/apply")
 async def apply(request: Request, number: MotionId, body: ApplyBody, studio: Here) -> Applied:
     """An image moved by a saved motion."""
-    motion = studio.library.find(number)
+    motion = studio.motions.find(number)
     name = next((file.name for file in studio.models.files.values() if file.digest == motion.digest), None)
     if name is None:
         raise RequestError(409, f"the motion belongs to a model {motion.model!r} that this studio no longer has")
@@ -235,7 +235,7 @@ async def apply(request: Request, number: MotionId, body: ApplyBody, studio: Her
 @router.delete("/motions/{number}", status_code=204)
 def delete(number: MotionId, studio: Here) -> Response:
     """Delete a motion."""
-    studio.library.remove(number)
+    studio.motions.remove(number)
     return Response(status_code=204)
 
 
@@ -243,4 +243,4 @@ def _keep(studio: Studio, name: str, model: str, origin: str, z: list[float]) ->
     file = studio.models.file(model)
     if len(z) != file.config.latent:
         raise RequestError(422, f"z: the codes of {model} have {file.config.latent:,} numbers, not {len(z):,}")
-    return studio.library.add(name, model, file.digest, origin, z)
+    return studio.motions.add(name, model, file.digest, origin, z)
