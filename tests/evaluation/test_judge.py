@@ -1,4 +1,4 @@
-"""The judge on a tiny world whose answer is known, and its intervals against values worked out by hand."""
+"""The judge on a tiny world whose answer is known."""
 
 import math
 
@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.evaluation import judge
-from visual_dynamics.evaluation.judge import cluster_interval, fooled, fooled_share, train_judge, wilson_interval
+from visual_dynamics.evaluation.intervals import wilson_interval
+from visual_dynamics.evaluation.judge import fooled, fooled_share, train_judge
 
 LEARNED, ASKED = 150, 300
 
@@ -94,23 +95,6 @@ def test_a_judge_gone_astray_is_no_judge_that_finds_no_difference() -> None:
         fooled(judge, *world, seed=0)
 
 
-def test_wilson_as_in_the_literature() -> None:
-    assert wilson_interval(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)  # Newcombe 1998, table I
-    assert wilson_interval(0.0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
-    assert wilson_interval(1.0, 20) == pytest.approx((0.8389, 1.0), abs=1e-4)
-
-
-def test_clusters_count_as_many_as_they_are() -> None:
-    """40 clusters of 25 equal values are worth 40 values, not 1,000."""
-    each = torch.arange(40) % 2
-    values, clusters = each.repeat_interleave(25).double(), torch.arange(40).repeat_interleave(25) * 3 + 7
-    low, high = cluster_interval(values, clusters)
-    assert high - low == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(40), rel=0.1)
-    alone = cluster_interval(values, torch.arange(1000))
-    assert alone[1] - alone[0] == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(1000), rel=0.1)
-    assert cluster_interval(values, clusters) == (low, high)  # the seed decides
-
-
 def test_shares_of_several_judges() -> None:
     answers = torch.tensor([[True, False, False, False], [True, True, False, False]])
     found = fooled_share(answers, torch.tensor([0, 0, 1, 1]))
@@ -133,8 +117,6 @@ def test_mistakes_are_told() -> None:
         train_judge(frames[:0], frames[:0], frames[:0], seed=0)
     with pytest.raises(ValueError, match="answers are bool"):
         fooled_share(torch.rand(2, 3))
-    with pytest.raises(ValueError, match="values and clusters"):
-        cluster_interval(torch.rand(3), torch.arange(2))
 
 
 def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from visual_dynamics.evaluation.intervals import Interval, cluster_interval, wilson_interval
 
 WIDTHS = (32, 64, 128, 128)  # channels of the layers, each of which halves the size
 STEPS = 600
@@ -29,11 +30,7 @@ LEARNING_RATE = 1e-3  # its peak
 WEIGHT_DECAY = 0.05
 SHIFT = 1 / 16  # of the side: the farthest that training shifts an input
 CHUNK = 256  # inputs that a judge answers on at once
-Z95 = 1.959964  # a normal distribution holds 95 % within this many standard deviations on both sides
-DRAWS = 10_000  # of the bootstrap
 MIN_SIDE = 2 ** len(WIDTHS)  # pixels
-
-Interval = tuple[float, float]
 
 
 class Judge(nn.Module):
@@ -239,25 +236,3 @@ def fooled_share(answers: Tensor, clusters: Tensor | None = None, seed: int = 0)
         found = cluster_interval(values, clusters, seed)
         interval = found if found[0] < found[1] else wilson
     return FooledShare(share, interval, wilson, tuple(answers.double().mean(1).tolist()))
-
-
-def wilson_interval(share: float, count: int) -> Interval:
-    """Wilson's 95 % interval of a share, from `count` independent trials."""
-    spread = Z95**2 / count
-    centre = (share + spread / 2) / (1 + spread)
-    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def cluster_interval(values: Tensor, clusters: Tensor, seed: int = 0) -> Interval:
-    """95 % interval of the mean of the values (N,): percentiles of the means of clusters drawn with replacement.
-
-    `clusters` (N,) says which values belong together; a cluster comes with all of its values.
-    """
-    if values.ndim != 1 or values.shape != clusters.shape or not len(values):
-        raise ValueError(f"values and clusters are (N,) twice, not {tuple(values.shape)} and {tuple(clusters.shape)}")
-    numbers = np.unique(clusters.numpy(), return_inverse=True)[1]  # (N,), below K
-    sums, sizes = np.bincount(numbers, values.double().numpy()), np.bincount(numbers)  # (K,) each
-    drawn = np.random.default_rng(seed).integers(len(sums), size=(DRAWS, len(sums)))
-    low, high = np.quantile(sums[drawn].sum(1) / sizes[drawn].sum(1), [0.025, 0.975])
-    return float(low), float(high)

@@ -38,9 +38,10 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.data.pairs import Pairs, resize_frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge
+from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.experiments.futures import read_split
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
-from visual_dynamics.reporting.drawing import listed, number, plot, table
+from visual_dynamics.reporting.drawing import listed, number, plot, table, with_interval
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 
@@ -201,7 +202,7 @@ def summary(answers: dict[str, Tensor], inputs: Judged, seed: int) -> dict[str, 
         if unseen.any():
             rows[name]["unseen"] = asdict(judge.fooled_share(given[:, unseen], families[unseen], seed))
     more = answers["ours"].double().mean(0) - answers["Flow"].double().mean(0)  # (asked,)
-    difference = {"mean": float(more.mean()), "interval": judge.cluster_interval(more, families, seed)}
+    difference = {"mean": float(more.mean()), "interval": cluster_interval(more, families, seed)}
     return {"rows": rows, "ours_minus_flow": difference}
 
 
@@ -241,8 +242,11 @@ def share_table(result: dict[str, Any], snapped: bool = False) -> str:
     for size in _sizes(result):
         for setting in _of_size(result, size, snapped):
             more = setting["ours_minus_flow"]
-            shares = (_percent(setting["rows"][name]["share"], setting["rows"][name]["interval"]) for name in COLOURS)
-            lines.append([_title(setting), *shares, _percent(more["mean"], more["interval"], "+")])
+            shares = (
+                with_interval(setting["rows"][name]["share"], setting["rows"][name]["interval"], 1, 100)
+                for name in COLOURS
+            )
+            lines.append([_title(setting), *shares, with_interval(more["mean"], more["interval"], 1, 100, "+")])
         flow, ours = (result["paper"][name][str(size)] for name in COLOURS)
         lines.append([f"{size}x{size}, {PEOPLE}", f"{flow:.1f}", f"{ours:.1f}", f"{ours - flow:+.1f}"])
     return table(["% fooled (95 % interval)", "Flow", "**ours**", "ours - Flow"], lines)
@@ -252,18 +256,13 @@ def unseen_table(result: dict[str, Any]) -> str:
     lines = []
     for setting in result["settings"]:
         found = (setting["rows"][name].get("unseen") for name in COLOURS)
-        cells = (_percent(row["share"], row["interval"]) if row else "none" for row in found)
+        cells = (with_interval(row["share"], row["interval"], 1, 100) if row else "none" for row in found)
         lines.append([f"{_title(setting)}{', snapped' if setting['snapped'] else ''}", *cells])
     return table(["% fooled (95 % interval)", "Flow", "**ours**"], lines)
 
 
 def _title(setting: dict[str, Any]) -> str:
     return f"{setting['size']}x{setting['size']}, {setting['inputs']:,} training inputs"
-
-
-def _percent(value: float | None, interval: list[float | None], form: str = "") -> str:
-    share, low, high = (number(part, 1, 100, form) for part in (value, *interval))
-    return f"{share} ({low} to {high})"
 
 
 def plot_shares(result: dict[str, Any], path: Path) -> None:

@@ -200,6 +200,14 @@ def number(value: float | None, digits: int, scale: float = 1, form: str = "") -
     return "none" if value is None else f"{scale * value:{form}.{digits}f}"
 
 
+def with_interval(
+    value: float | None, interval: Sequence[float | None], digits: int, scale: float = 1, form: str = ""
+) -> str:
+    """A number and its 95 % interval: `5.4 (5.1 to 5.8)`."""
+    mid, low, high = (number(part, digits, scale, form) for part in (value, *interval))
+    return f"{mid} ({low} to {high})"
+
+
 def average(values: Iterable[float | None]) -> float | None:
     """None if one of them could not be measured, or there is none."""
     every = list(values)

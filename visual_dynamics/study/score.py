@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_dynamics.evaluation.judge import wilson_interval
+from visual_dynamics.evaluation.intervals import Interval, wilson_interval
 from visual_dynamics.study.answers import Row
 from visual_dynamics.study.folder import Study
 
 DRAWS = 4_000
 CHUNK = 500  # draws at a time: 20 MB with 5,000 raters
-Interval = tuple[float, float]
+
 Floats = NDArray[np.float64]
 
 
