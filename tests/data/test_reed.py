@@ -15,9 +15,11 @@ from visual_dynamics.data.reed import (
     FRAMES,
     VIEWS,
     Characters,
+    Split,
     paper_split,
     reed_split,
     sprite_pairs,
+    without_twin,
 )
 from visual_dynamics.errors import UserError
 
@@ -57,6 +59,15 @@ class TestSplits:
         assert tuple(map(len, parts)) == counts
         assert sorted(np.concatenate(parts).tolist()) == list(range(672))
         assert all((np.diff(part) > 0).all() for part in parts)
+
+    def test_characters_without_a_twin_in_training(self) -> None:
+        split = Split(np.array([0, 3, 6]), np.array([8]), np.array([1, 2, 4, 5, 7, 9]))
+        assert without_twin(split).tolist() == [4, 5, 9]
+        ours = reed_split()
+        alone = without_twin(ours).tolist()
+        assert len(alone) == 20 and set(alone) <= set(ours.test.tolist())
+        assert sum(number ^ 1 in ours.validation for number in alone) == 12
+        assert without_twin(paper_split()).tolist() == paper_split().test.tolist()
 
 
 class TestPairs:

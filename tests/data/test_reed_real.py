@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from tests.data.conftest import assert_same
@@ -19,6 +21,7 @@ from visual_dynamics.data.reed import (
     read_characters,
     reed_split,
     sprite_pairs,
+    without_twin,
 )
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "sprites"
@@ -64,6 +67,23 @@ def test_what_characters_share(real: Characters) -> None:
     split = paper_split()
     assert not np.isin(frames[split.test], frames[split.train]).any()
     assert set(real.attributes[split.test, SEX]) == set(real.attributes[split.test, WEAPON]) == {0, 1}
+
+
+def test_frames_that_reed_s_parts_share(real: Characters) -> None:
+    """How many frames a character of one part shares with the characters of another: number of frames -> characters."""
+    frames = np.array([[hash(frame.tobytes()) for frame in character] for character in real.frames])
+    train, validation, test = reed_split()
+
+    def shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> dict[int, int]:
+        return dict(Counter(np.isin(frames[some], frames[others]).sum(1).tolist()))
+
+    assert shared(test, train) == {93: 62, 94: 12, 95: 6, 1: 20}
+    assert shared(validation, train) == {93: 41, 94: 7, 95: 8, 1: 16}
+    assert shared(test, validation) == {0: 73, 1: 15, 93: 8, 94: 3, 95: 1}
+    alone = without_twin(reed_split())
+    places = np.isin(frames[alone], frames[train])  # (20, 178)
+    assert places[:, 176].all() and places.sum() == 20
+    assert shared(alone, validation) == {0: 8, 93: 8, 94: 3, 95: 1}
 
 
 def test_the_papers_counts(real: Characters) -> None:
