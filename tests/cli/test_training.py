@@ -68,14 +68,14 @@ def test_train_sample_and_resume(run: Run) -> None:
 @pytest.mark.parametrize("lists", [True, False], ids=["lists", "no lists"])
 def test_train_on_a_folder_or_zip_of_pairs(run: Run, pairs_folder: Path, kind: str, lists: bool) -> None:
     if lists:
-        (pairs_folder / "train.txt").write_text("0 1 2 3 4 5 6 7\n")
-        (pairs_folder / "test.txt").write_text("8\n9\n10\n")
+        (pairs_folder / "train.txt").write_text("0 1 2 3 4 5 6 7 8 9\n")
+        (pairs_folder / "test.txt").write_text("10\n11\n")
     data = zipped(pairs_folder) if kind == "zip" else pairs_folder
     answer = run("train", "run", *TINY_RUN, "--steps", 2, "--data", data)
     assert answer.code == 0, answer.err
-    assert len(load_weights(Path("run/weights.safetensors")).posteriors) == (8 if lists else 11)
-    assert ("held out: the pairs of test.txt" if lists else "held out: 1 of 12 pairs, picked at random") in answer.err
-    assert Path("run/pictures").exists()  # of held-out pairs: those of test.txt, or a tenth
+    assert len(load_weights(Path("run/weights.safetensors")).posteriors) == (9 if lists else 11)
+    assert f"validation: 1 of {10 if lists else 12} pairs, picked at random" in answer.err
+    assert Path("run/pictures").exists()  # of validation pairs: a tenth
 
 
 def test_data_that_cannot_be_trained_on(fails: Fails, pairs_folder: Path, place: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from visual_dynamics.data import folders
-from visual_dynamics.data.folders import held_out_share, held_out_words, read_pairs
+from visual_dynamics.data.folders import held_out_share, read_pairs, validation_words
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import read_image
 
@@ -137,15 +137,17 @@ def test_a_pair_has_one_size(folder: Path) -> None:
     assert "the frames of pair 10 " in complaint(folder, size=4) and "6x4 and 9x9" in complaint(folder, size=4)
 
 
-def test_without_lists_a_tenth_is_held_out(tmp_path: Path) -> None:
+def test_without_lists_a_tenth_is_for_validation(tmp_path: Path) -> None:
     for number in range(40):
         write(tmp_path, number)
-    train, held_out = (reds(read_pairs(tmp_path, part=part).frames) for part in ("train", "held-out"))
+    train, held_out = (reds(read_pairs(tmp_path, part=part).frames) for part in ("train", "validation"))
     assert len(held_out) == 4 and sorted(train + held_out) == list(range(40)) and held_out != list(range(4))
-    assert held_out_words(tmp_path).startswith("held out: 4 of 40 pairs")
+    assert validation_words(tmp_path).startswith("validation: 4 of 40 pairs")
     assert len(held_out_share(100_000)) == 256 and not held_out_share(9)
     (tmp_path / "train.txt").write_text("1 2")
-    assert held_out_words(tmp_path) == "no pairs are held out: there is a train.txt but no test.txt"
+    assert validation_words(tmp_path) == "no pairs are for validation: 2 are too few"
+    (tmp_path / "validation.txt").write_text("3")
+    assert validation_words(tmp_path) == "validation: the pairs of validation.txt"
 
 
 def test_no_other_program_is_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

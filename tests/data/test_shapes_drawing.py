@@ -12,7 +12,7 @@ from visual_dynamics.data import shapes, shapes_drawing
 from visual_dynamics.data.shapes import CIRCLE, SQUARE, TRIANGLE, Scenes, draw_large, draw_scenes, images
 from visual_dynamics.images import fit_to_square
 from visual_dynamics.training.config import TrainingConfig
-from visual_dynamics.training.trainer import held_out_pairs, training_pairs
+from visual_dynamics.training.trainer import training_pairs, validation_pairs
 
 FAR = 1000.0  # out of sight
 HALF = shapes_drawing.PERIOD // 2
@@ -98,7 +98,7 @@ def test_textures_survive_at_64(index: int) -> None:
 
 def test_training_on_textures() -> None:
     config = TrainingConfig(preset="tiny", data="shapes-texture", rendering="smooth", pairs=5, seed=2)
-    for found, split in ((training_pairs(config), "train"), (held_out_pairs(config, 5), "test")):
+    for found, split in ((training_pairs(config), "train"), (validation_pairs(config, 5), "validation")):
         expected = shapes.shapes_pairs(5, 2, split, "smooth", 16, textured=True)  # type: ignore[arg-type]
         assert found is not None and torch.equal(found.batch(torch.arange(5)).frame, expected.frames / 255)
     plain = training_pairs(replace(config, data="shapes")).batch(torch.arange(5))

@@ -12,7 +12,15 @@ from tests.characters import noise_characters
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.reed import pack_characters
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, Sheet, read_cell, read_sheets_at
-from visual_dynamics.data.sources import DataSpec, held_out_words, open_data, over_grey, recognise, sheet_pairs
+from visual_dynamics.data.sources import (
+    DataSpec,
+    DataSplit,
+    open_data,
+    over_grey,
+    recognise,
+    sheet_pairs,
+    validation_words,
+)
 from visual_dynamics.errors import UserError
 from visual_dynamics.sprites.lpc import CELL
 
@@ -43,29 +51,53 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
         recognise(DataSpec("nowhere", 8))
 
 
-def test_own_pairs_hold_out_a_share_that_no_seed_changes(tmp_path: Path) -> None:
+def test_a_share_of_own_pairs_is_for_validation_and_no_seed_changes_it(tmp_path: Path) -> None:
     folder = write_pairs(tmp_path / "pairs", 30)
     seen = []
     for seed in (0, 1):
         spec = DataSpec(str(folder), 8, seed)
-        train, held_out = open_data(spec, "train"), open_data(spec, "held-out")
-        assert held_out is not None and len(train) == 27 and len(held_out) == 3
-        numbers = [set(pairs.frames[:, 0, 0, 0].tolist()) for pairs in (train, held_out)]
+        train, validation = open_data(spec, "train"), open_data(spec, "validation")
+        assert validation is not None and len(train) == 27 and len(validation) == 3
+        numbers = [set(pairs.frames[:, 0, 0, 0].tolist()) for pairs in (train, validation)]
         assert numbers[0] | numbers[1] == set(range(30)) and not numbers[0] & numbers[1]
         seen.append(numbers[1])
     assert seen[0] == seen[1]
-    assert held_out_words(spec) == "held out: 3 of 30 pairs, picked at random (a test.txt would list them)"
+    assert validation_words(spec) == (
+        "validation: 3 of 30 pairs, picked at random and not trained on (a validation.txt would list them)"
+    )
     assert len(open_data(spec, "train", 5)) == 5
-    (folder / "train.txt").write_text("1\n2\n")
-    assert len(open_data(spec, "train")) == 2 and open_data(spec, "held-out") is None
-    assert held_out_words(spec) == "no pairs are held out: there is a train.txt but no test.txt"
-    assert held_out_words(DataSpec("shapes", 8)) is None
+    assert open_data(spec, "test") is None
+    assert validation_words(DataSpec("shapes", 8)) is None
+
+
+def test_lists_say_what_own_pairs_are_for(tmp_path: Path) -> None:
+    folder = write_pairs(tmp_path / "pairs", 40)
+    spec = DataSpec(str(folder), 8)
+
+    def numbers(split: DataSplit) -> set[int]:
+        pairs = open_data(spec, split)
+        return set() if pairs is None else set(pairs.frames[:, 0, 0, 0].tolist())
+
+    (folder / "train.txt").write_text(" ".join(map(str, range(20))))
+    train, validation = numbers("train"), numbers("validation")
+    assert len(validation) == 2 and train | validation == set(range(20)) and not train & validation
+    assert not numbers("test")
+    (folder / "test.txt").write_text("30 31")
+    assert (numbers("train"), numbers("validation"), numbers("test")) == (train, validation, {30, 31})
+    (folder / "validation.txt").write_text("25")
+    assert (numbers("train"), numbers("validation"), numbers("test")) == (set(range(20)), {25}, {30, 31})
+    (folder / "train.txt").unlink()
+    assert (numbers("validation"), numbers("test")) == ({25}, {30, 31})
+    with pytest.raises(UserError, match=r"has a validation\.txt but no train\.txt"):
+        open_data(spec, "train")
+    (folder / "validation.txt").unlink()
+    assert not numbers("validation")
 
 
 def test_few_pairs_are_all_for_training(tmp_path: Path) -> None:
     spec = DataSpec(str(write_pairs(tmp_path / "pairs", 4)), 8)
-    assert len(open_data(spec, "train")) == 4 and open_data(spec, "held-out") is None
-    assert held_out_words(spec) == "no pairs are held out: 4 are too few"
+    assert len(open_data(spec, "train")) == 4 and open_data(spec, "validation") is None
+    assert validation_words(spec) == "no pairs are for validation: 4 are too few"
 
 
 @pytest.mark.parametrize(("background", "grey"), [(0.0, 0), (1.0, 255)])

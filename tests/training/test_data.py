@@ -18,7 +18,7 @@ from visual_dynamics.training.augment import draw, shifted
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.trainer import Trainer, held_out_pairs, training_pairs
+from visual_dynamics.training.trainer import Trainer, training_pairs, validation_pairs
 from visual_dynamics.weights import load_weights
 
 TINY = TrainingConfig(preset="tiny", augment=(), steps=2, batch=8)
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    split = sprites.Split(np.arange(3), np.arange(0), np.arange(3, 4))
+    split = sprites.Split(np.arange(3), np.arange(3, 4), np.arange(0))
     monkeypatch.setattr(sources, "sprite_split", lambda name: split)
 
 
@@ -42,7 +42,7 @@ def test_sprites_are_recognised(folder: Path) -> None:
     assert len(training_pairs(config)) == 3 * 157
     assert len(training_pairs(replace(config, between="any"))) == 3 * 1454
     assert len(training_pairs(replace(config, pairs=100))) == 100
-    held_out = held_out_pairs(config, count=50)
+    held_out = validation_pairs(config, count=50)
     assert held_out is not None and len(held_out) == 50
     assert held_out.size == (16, 16)
     whole = training_pairs(replace(config, preset="sprites", latent=None, pairs=1))
@@ -81,11 +81,11 @@ def test_sheets_are_split_by_character(tmp_path: Path) -> None:
         frames = np.random.default_rng(number).integers(1, 256, (8, 32, 4), dtype=np.uint8)
         Image.fromarray(frames).save(tmp_path / f"{number:02d}.png")
     config = replace(TINY, data=str(tmp_path), sheets="8x8")
-    held_out = held_out_pairs(config)
+    held_out = validation_pairs(config)
     assert len(training_pairs(config)) == 11 * 3 and held_out is not None and len(held_out) == 3
     (tmp_path / "10.png").unlink()
     (tmp_path / "11.png").unlink()
-    assert len(training_pairs(config)) == 10 * 3 and held_out_pairs(config) is None
+    assert len(training_pairs(config)) == 10 * 3 and validation_pairs(config) is None
 
 
 def test_the_drawing_of_the_shapes_is_chosen() -> None:

@@ -22,7 +22,7 @@ from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.trainer import ReadAhead, Trainer, held_out_pairs, training_pairs
+from visual_dynamics.training.trainer import ReadAhead, Trainer, training_pairs, validation_pairs
 
 CPU = torch.device("cpu")
 
@@ -61,7 +61,7 @@ def test_splits_are_those_of_the_manifest(folder: Path) -> None:
     assert len(opened(folder)) == counts["train"] and len(opened(folder, "held-out")) == counts["held-out"] > 0
     pairs = training_pairs(config(folder))
     assert not pairs.mapped and len(pairs) == counts["train"] and pairs.size == (16, 16)
-    held_out = held_out_pairs(config(folder), count=5)
+    held_out = validation_pairs(config(folder), count=5)
     assert held_out is not None and len(held_out) == 5 and held_out.size == (16, 16)
     assert len(training_pairs(config(folder, pairs=3))) == 3
 

@@ -240,12 +240,12 @@ class TrainingBar:
 
     def show(self, moment: Moment) -> None:
         if self.first is None:
-            from visual_dynamics.data.sources import held_out_words
+            from visual_dynamics.data.sources import validation_words
             from visual_dynamics.training.trainer import data_spec
 
             self.first = (moment.share, time.monotonic())
             self.console.print_json(json.dumps(self.config.to_dict()))
-            if words := held_out_words(data_spec(self.config, self.config.network.size)):
+            if words := validation_words(data_spec(self.config, self.config.network.size)):
                 self.console.print(words, markup=False)
             self.begin()
         if moment.pairs_per_second:

@@ -33,7 +33,7 @@ PARTS = 2 + 2 * LIMBS  # of a figure: trunk, head, both halves of each limb
 CHUNK = 256  # pairs that are drawn together
 BOXES = 6  # on a wall
 CLOUDS = (3, 9, 27, 81)  # numbers a side of the random fields that make a wall
-STREAMS = {"train": 0, "test": 1}
+STREAMS = {"train": 0, "test": 1, "validation": 500_000}  # train ends before: at 64 million pairs
 
 
 class Parts(NamedTuple):

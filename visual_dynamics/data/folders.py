@@ -1,6 +1,7 @@
 """Pairs from a folder or a zip: `N_im1.EXT` and `N_im2.EXT`, with optional lists `train.txt`, `test.txt` of the N.
 
-This is how the authors' group lays out Shapes and Exercise. The files of a zip may lie in a folder inside it.
+This is how the authors' group lays out Shapes and Exercise. A `validation.txt` may be there, too. The files of a zip
+may lie in a folder inside it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import WHITE, Color, read_picture
 
 MAX_BYTES = 2**28  # of one picture's file
-MAX_LIST_BYTES = 2**25  # of train.txt and test.txt: more than a million numbers
-HELD_OUT_SHARE = 10  # without lists, one pair in 10 is held out ...
+MAX_LIST_BYTES = 2**25  # of a list: more than a million numbers
+HELD_OUT_SHARE = 10  # without validation.txt, one pair in 10 to train on is for validation in place of training ...
 MOST_HELD_OUT = 256  # ... at most n pairs
 
 _NAME = re.compile(r"([0-9]{1,18})_im([12])\.(png|webp|jpe?g|bmp|gif|tiff?|ppm)", re.IGNORECASE)
-Part = Literal["train", "held-out"]
+Part = Literal["train", "validation"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def read_pairs(
 ) -> Pairs:
     """The pairs of a folder or zip in the order of their N, as RGB; `progress(done, total)` follows each pair.
 
-    split: only the pairs that SPLIT.txt lists. part: all but the held-out share, or only that share. limit: only the
-    first n. size: every frame becomes size x size; without it all frames must have one size.
+    split: only the pairs that SPLIT.txt lists. part: of these all but a share for validation, or only that share.
+    limit: only the first n. size: every frame becomes size x size; without it all frames must have one size.
     """
     if limit is not None and limit < 1:
         raise UserError(f"the limit of pairs is at least 1, not {limit}")
@@ -61,7 +62,7 @@ def read_pairs(
         numbers = sorted(names if split is None else _listed(source, split, names))
         if part:
             held_out = held_out_share(len(numbers))
-            numbers = [number for place, number in enumerate(numbers) if (place in held_out) == (part == "held-out")]
+            numbers = [number for place, number in enumerate(numbers) if (place in held_out) == (part == "validation")]
         numbers = numbers[:limit]
         for number in numbers:
             if missing := {"1", "2"} - names[number].keys():
@@ -95,21 +96,22 @@ def has_list(path: Path, split: str) -> bool:
 
 
 def held_out_share(count: int) -> set[int]:
-    """Places of the pairs that are held out where no list says which: always the same, whatever the run's seed."""
+    """Places of the pairs for validation where no list says which: always the same, whatever the run's seed."""
     return set(spread(count, min(MOST_HELD_OUT, count // HELD_OUT_SHARE), seed=0).tolist())
 
 
-def held_out_words(path: Path) -> str:
-    """One line on which pairs are held out."""
+def validation_words(path: Path) -> str:
+    """One line on which pairs are for validation."""
     with _open(path) as source:
-        if "test.txt" in source.files:
-            return "held out: the pairs of test.txt"
-        count = len(_paired(source))
-        if "train.txt" in source.files:
-            return "no pairs are held out: there is a train.txt but no test.txt"
+        if "validation.txt" in source.files:
+            return "validation: the pairs of validation.txt"
+        names = _paired(source)
+        count = len(_listed(source, "train", names) if "train.txt" in source.files else names)
     if not (share := len(held_out_share(count))):
-        return f"no pairs are held out: {count} are too few"
-    return f"held out: {share} of {count} pairs, picked at random (a test.txt would list them)"
+        return f"no pairs are for validation: {count} are too few"
+    return (
+        f"validation: {share} of {count} pairs, picked at random and not trained on (a validation.txt would list them)"
+    )
 
 
 def _paired(source: _Source) -> dict[int, dict[str, str]]:

@@ -42,7 +42,7 @@ from visual_dynamics.data.shapes_drawing import Rendering as Rendering
 from visual_dynamics.images import Pixels
 
 Array = NDArray[np.float64]
-Split = Literal["train", "test"]
+Split = Literal["train", "validation", "test"]
 
 TRAIN_PAIRS = 20_000
 TEST_PAIRS = 500
@@ -53,7 +53,7 @@ ANCHOR_DEVIATION = 0.15 * SIZE
 STRONG = (0.7, 1.0)  # background and dominant channels
 WEAK = (0.0, 0.3)
 
-_STREAMS = {"train": 0, "test": 1}
+_STREAMS = {"train": 0, "test": 1, "validation": 3}
 _MOTION_STREAM = 2
 _DRAWS = 24  # uniform numbers a scene: 3 background + 1 permutation + 9 colours + 3 sizes + 6 anchors + 2 motions
 _PERMUTATIONS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])  # object -> its channel
@@ -90,7 +90,7 @@ class Scenes:
 
 
 def draw_scenes(count: int, seed: int, split: Split = "train") -> Scenes:
-    """Scene i is the same for every count above i; train and test never share their random numbers."""
+    """Scene i is the same for every count above i; no two splits share their random numbers."""
     draws = np.random.default_rng(np.random.SeedSequence([seed, _STREAMS[split]])).random((count, _DRAWS))
     background, permutation, colours, sizes, anchors, motions = np.split(draws, [3, 4, 13, 16, 22], axis=1)
     dominant = _PERMUTATIONS[(permutation[:, 0] * len(_PERMUTATIONS)).astype(np.int64)]  # (N, 3 objects)

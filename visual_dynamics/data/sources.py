@@ -1,4 +1,8 @@
-"""The one place that recognises what a path holds, and opens it as pairs: for training, held-out data and studies."""
+"""The one place that recognises what a path holds, and opens it as pairs: to train, to validate, to test.
+
+Training and all that is chosen look at "train" and "validation" alone; experiments and studies measure "test". Footage
+and sprite sheets hold out one part of what a user has: it is both "validation" and "test".
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, overload
+from typing import Literal, cast, get_args, overload
 
 import numpy as np
 import torch
@@ -21,7 +25,7 @@ from visual_dynamics.data.sheets import COMPOSED_LAYOUT, COMPOSED_TABLE, Sheet, 
 from visual_dynamics.errors import UserError
 
 Kind = Literal["drawn", "footage", "characters", "sheets", "pairs"]
-DataSplit = Literal["train", "held-out"]
+DataSplit = Literal["train", "validation", "test"]
 GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 HELD_OUT_PAIRS = 256  # at most, unless another number is asked for
 
@@ -35,7 +39,7 @@ class DataSpec:
     seed: int = 0
     rendering: str = "integer"  # of generated shapes
     between: str = "neighbours"  # of sprites: which two frames make a pair (see `clip_moves`)
-    characters: str = "reed"  # of Reed's sprites: the split into train and test, "reed" or "paper"
+    characters: str = "reed"  # of Reed's sprites: the split into train, validation and test, "reed" or "paper"
     sheets: str | None = None  # layout of sprite sheets: size of a cell ("64x64"), "aseprite" or "frames"
     background: float = 1.0  # grey level behind transparent pixels, in [0, 1]
 
@@ -67,7 +71,7 @@ def open_data(
     wear: Tensor | None = None,
 ) -> Pairs: ...
 @overload
-def open_data(spec: DataSpec, split: Literal["held-out"], count: int | None = None) -> Pairs | None: ...
+def open_data(spec: DataSpec, split: DataSplit, count: int | None = None) -> Pairs | None: ...
 def open_data(
     spec: DataSpec,
     split: DataSplit,
@@ -76,11 +80,11 @@ def open_data(
     stream: bool = False,
     wear: Tensor | None = None,
 ) -> Pairs | None:
-    """The pairs of one split; None where the data have no held-out pairs.
+    """The pairs of one split; None where the data have none for validation or test.
 
-    count: the first n training pairs, or n held-out pairs picked at random. stream: leave prepared footage in its
-    files; otherwise it is read into memory if it fits. device: where figures are drawn; wear: frames they are
-    painted with, uint8 (M, 3, S, S).
+    count: the first n training pairs, or n of another split, picked at random. stream: leave prepared footage in its
+    files; otherwise it is read into memory if it fits. device: where figures are drawn; wear: frames they are painted
+    with, uint8 (M, 3, S, S).
     """
     kind = recognise(spec)
     if stream and kind != "footage":
@@ -99,9 +103,9 @@ def open_data(
     return pairs.subset(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed))
 
 
-def held_out_words(spec: DataSpec) -> str | None:
-    """One line on which pairs of a folder or zip are held out; None for other kinds of data, which always do so."""
-    return folders.held_out_words(Path(spec.data)) if recognise(spec) == "pairs" else None
+def validation_words(spec: DataSpec) -> str | None:
+    """One line on which pairs of a folder or zip are for validation; None for other kinds of data."""
+    return folders.validation_words(Path(spec.data)) if recognise(spec) == "pairs" else None
 
 
 def sprite_split(name: str) -> reed.Split:
@@ -116,21 +120,20 @@ def sheet_layout(spec: DataSpec) -> str | None:
 def _drawn(
     spec: DataSpec, split: DataSplit, count: int | None, device: torch.device | str, wear: Tensor | None
 ) -> Pairs:
-    stream: shapes.Split = "train" if split == "train" else "test"
     count = count or (shapes.TRAIN_PAIRS if split == "train" else HELD_OUT_PAIRS)
     if spec.data == "figures":
-        return figure_pairs(count, spec.seed, stream, spec.size, device, wear)
+        return figure_pairs(count, spec.seed, split, spec.size, device, wear)
     rendering, textured = cast(shapes.Rendering, spec.rendering), spec.data == "shapes-texture"
-    return shapes.shapes_pairs(count, spec.seed, stream, rendering, spec.size, textured=textured)
+    return shapes.shapes_pairs(count, spec.seed, split, rendering, spec.size, textured=textured)
 
 
 def _footage(spec: DataSpec, split: DataSplit, count: int | None, stream: bool) -> Pairs | None:
     """In memory if it takes at most half of what is free, shared by the processes of a machine; or in its files."""
-    pairs = open_pairs(Path(spec.data), split)
+    pairs = open_pairs(Path(spec.data), "train" if split == "train" else "held-out")
     if pairs is None:
         return None
     pairs = pairs.resized(spec.size)
-    if split == "held-out":
+    if split != "train":
         return pairs.subset(spread(len(pairs), count or HELD_OUT_PAIRS, spec.seed)).in_memory()
     if count is not None:
         pairs = pairs.subset(torch.arange(min(count, len(pairs))))
@@ -151,9 +154,11 @@ def free_memory() -> int:
         return 4 * 2**30
 
 
-def _characters(spec: DataSpec, split: DataSplit) -> Pairs:
-    chosen = sprite_split(spec.characters)
-    characters = reed.read_characters(Path(spec.data), chosen.train if split == "train" else chosen.test)
+def _characters(spec: DataSpec, split: DataSplit) -> Pairs | None:
+    numbers: reed.Numbers = getattr(sprite_split(spec.characters), split)
+    if not len(numbers):
+        return None
+    characters = reed.read_characters(Path(spec.data), numbers)
     # A smaller network sees sprites made smaller, never cut.
     return reed.sprite_pairs(characters, cast(Between, spec.between), size=max(64, spec.size)).resized(spec.size)
 
@@ -162,7 +167,7 @@ def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
     """Of more than ten sheets, every twentieth is held out: whole characters, as frames of one are alike."""
     sheets = read_sheets_at(Path(spec.data), sheet_layout(spec) or "")
     held_out = range(10, len(sheets), 20)
-    sheets = [sheet for place, sheet in enumerate(sheets) if (place in held_out) == (split == "held-out")]
+    sheets = [sheet for place, sheet in enumerate(sheets) if (place in held_out) == (split != "train")]
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
 
 
@@ -202,15 +207,15 @@ def over_grey(frames: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], size: int
 
 
 def _own_pairs(spec: DataSpec, split: DataSplit, count: int | None) -> Pairs | None:
-    """By train.txt and test.txt; without them all pairs are for training but a share that is held out."""
+    """By lists; without a validation.txt a share of the pairs to train on is for validation. Test pairs are listed."""
     path, grey = Path(spec.data), round(255 * spec.background)
-    train, test = has_list(path, "train"), has_list(path, "test")
-    if test and not train and split == "train":
-        raise UserError(f"{path} has a test.txt but no train.txt, which would list the pairs to train on")
-    if split == "held-out":
-        count = count or HELD_OUT_PAIRS
-        if train and not test:
-            return None
-    listed = ("train" if split == "train" else "test") if train or test else None
-    pairs = read_pairs(path, listed, spec.size, count, None, (grey, grey, grey), None if listed else split)
+    lists = {name for name in get_args(DataSplit) if has_list(path, name)}
+    if lists and "train" not in lists and split == "train":
+        raise UserError(f"{path} has a {max(lists)}.txt but no train.txt, which would list the pairs to train on")
+    share = split if split != "test" and "validation" not in lists else None
+    listed = "train" if share and lists else split
+    if listed not in lists and (lists or split == "test"):
+        return None
+    count = count or (None if split == "train" else HELD_OUT_PAIRS)
+    pairs = read_pairs(path, listed if lists else None, spec.size, count, None, (grey, grey, grey), share)
     return pairs if len(pairs) else None

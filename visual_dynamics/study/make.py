@@ -17,9 +17,8 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
-from visual_dynamics.data.folders import has_list
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
-from visual_dynamics.data.sources import GENERATED, DataSpec, open_data, recognise
+from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 from visual_dynamics.media import encode_png
@@ -92,8 +91,7 @@ def study_pairs(data: str, model: Model, design: Design) -> tuple[Pairs, Callabl
     others.
     """
     spec = _data_spec(data, model, design.seed)
-    known = recognise(spec) != "pairs" or has_list(Path(data), "test")  # a share by default may be trained on elsewhere
-    pool = open_data(spec, "held-out", design.all_inputs if data in GENERATED else POOL) if known else None
+    pool = open_data(spec, "test", design.all_inputs if data in GENERATED else POOL)
     held_out = pool is not None
     everything = (open_data(spec, "train", POOL) if pool is None else pool).in_memory()
     moving = (everything.frames != everything.next_frames).flatten(1).any(1).nonzero()[:, 0]

@@ -61,7 +61,9 @@ class TrainingConfig:
         None, "Data are sprite sheets: size of a cell (64x64), aseprite or frames.", DATA, ("--sheets",)
     )
     split: str = option(
-        "reed", "Of Reed's sprites: train on his 500 characters or the paper's 652.", choices=("reed", "paper")
+        "reed",
+        "Of Reed's sprites: train on his 500 characters or the paper's 652, which leave none for validation.",
+        choices=("reed", "paper"),
     )
     between: str = option(
         "neighbours",

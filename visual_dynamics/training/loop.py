@@ -28,11 +28,11 @@ from visual_dynamics.training.config import TrainingConfig, read_config
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.trainer import (
     Trainer,
-    held_out_pairs,
     load_state,
     look_at,
     state_bytes,
     training_pairs,
+    validation_pairs,
 )
 from visual_dynamics.weights import MAX_BYTES, Weights, find_weights, load_weights, weights_bytes
 
@@ -87,7 +87,7 @@ def train(
     resume = config is None
     config = config or read_config(folder)
     pairs = training_pairs(config, device)
-    held_out = held_out_pairs(config) if processes.is_first else None
+    validation = validation_pairs(config) if processes.is_first else None
     begun = resume and (folder / STATE).exists()
     start = None if begun or not config.start else starting_weights(config)
     if start:
@@ -102,7 +102,7 @@ def train(
         if run:
             run.save_config(config)
             run.forget_after(step)
-        Loop(trainer, run, held_out, step, seconds, progress).spend(asked_to_stop)
+        Loop(trainer, run, validation, step, seconds, progress).spend(asked_to_stop)
         processes.wait()
     return folder / WEIGHTS
 
@@ -114,13 +114,13 @@ class Loop:
         self,
         trainer: Trainer,
         run: RunFolder | None,  # of the first process
-        held_out: Pairs | None,
+        validation: Pairs | None,
         step: int,
         seconds: float,
         progress: Callable[[Moment], None],
     ) -> None:
         self.trainer, self.config = trainer, trainer.config
-        self.run, self.held_out, self.progress = run, held_out, progress
+        self.run, self.validation, self.progress = run, validation, progress
         self.step, self.seconds = step, seconds
         self.started: float | None = None  # the first step compiles, and its time is not counted
         self.first = self.logged = (step, seconds)
@@ -177,7 +177,7 @@ class Loop:
         return self.step % self.config.checkpoint_every == 0 or (not self.saved and self.seconds >= FIRST_CHECKPOINT)
 
     def _save(self, share: float, final: bool) -> None:
-        """The light weights (with few posteriors before the end), the state to resume from, held-out pictures."""
+        """The light weights (with few posteriors before the end), the state to resume from, validation pictures."""
         assert self.run is not None
         trainer, config = self.trainer, self.config
         trainer.stop_if_not_finite()
@@ -188,8 +188,8 @@ class Loop:
         weights = weights_bytes(trainer.network, posteriors, history | provenance(trainer.device), space)
         self.run.save_checkpoint(weights, state_bytes(trainer.network, trainer.optimizer, self.step, self.seconds))
         self.saved = True
-        if self.held_out:
-            seen = look_at(trainer.network, self.held_out, trainer.device)
+        if self.validation:
+            seen = look_at(trainer.network, self.validation, trainer.device)
             record = {"step": self.step, "held_out_error": seen.reconstruction, "held_out_copy_error": seen.copying}
             self.run.log(record)
             self.run.save_picture(f"step_{self.step:07d}.png", seen.picture)

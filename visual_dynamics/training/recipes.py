@@ -25,7 +25,7 @@ class Recipe:
 
     stages: tuple[TrainingConfig, ...]
     minutes: float  # on one NVIDIA H200
-    expect: str  # on held-out pairs at the end
+    expect: str  # of the released runs, on 256 test pairs: what training looked at in place of validation pairs
     data: str = ""  # what --data must be, where the pairs are not drawn
     eight_bits: bool = True  # of the copy that is shipped: one byte for most weights ...
     motion_encoder: bool = True  # ... with what reads the motion of a pair ...

@@ -59,9 +59,9 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
     return mix_pairs(own, more, OWN_SHARE)
 
 
-def held_out_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:
-    """Pairs to look at while training; None where the data have no held-out pairs."""
-    return open_data(data_spec(config, config.network.size), "held-out", count)
+def validation_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:
+    """Pairs to look at while training, never those of a test; None where the data have none."""
+    return open_data(data_spec(config, config.network.size), "validation", count)
 
 
 class ReadAhead(Generic[Read]):
@@ -248,7 +248,7 @@ class HeldOut(NamedTuple):
 
 @torch.no_grad()
 def look_at(network: VisualDynamics, pairs: Pairs, device: torch.device, rows: int = 5) -> HeldOut:
-    """Reconstruct held-out pairs, and carry motions between the first few of them; in evaluation mode."""
+    """Reconstruct validation pairs, and carry motions between the first few of them; in evaluation mode."""
     network.eval()
     errors, copies = [], []
     for indices in torch.arange(len(pairs)).split(64):
