@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.data.shapes import OBJECTS
+from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.model.network import VisualDynamics
 
 KINDS = ("visible", "whole")
@@ -261,7 +262,7 @@ def measure(
             for target in range(len(mean)):
                 best[name, target].append(ious[images.seen[:, target], target].cpu())
     cells = {place: summary(choices[place], torch.cat(parts, 1)) for place, parts in compared.items()}
-    cells |= {place: mean_and_error(torch.cat(parts).double()) for place, parts in best.items()}
+    cells |= {place: mean_iou(torch.cat(parts).double()) for place, parts in best.items()}
     rows: dict[str, Any] = {}
     for (name, target), cell in cells.items():
         kind, thing = divmod(target, len(OBJECTS))
@@ -301,14 +302,14 @@ def summary(choice: Choice, found: Tensor) -> dict[str, Any]:
         "sign": SIGNS[choice.sign],
         "threshold": choice.threshold,
         "iou_choosing": choice.overlap,
-        **mean_and_error(iou),
+        **mean_iou(iou),
         "inside": share(both, region.sum()),  # share of the region that lies in the mask
         "covered": share(both, mask.sum()),  # share of the mask that the region covers
     }
 
 
-def mean_and_error(iou: Tensor) -> dict[str, Any]:
-    """Of the overlaps (N,) of N images: their mean and its standard error, None without any."""
+def mean_iou(iou: Tensor) -> dict[str, Any]:
+    """Of the overlaps (N,) of N images: their mean and its interval over images, None without any."""
     count = len(iou)
-    mean, error = (float(iou.mean()), float(iou.std(correction=0)) / count**0.5) if count else (None, None)
-    return {"iou": mean, "iou_error": error, "images": count}
+    mean, interval = (float(iou.mean()), cluster_interval(iou, torch.arange(count))) if count else (None, None)
+    return {"iou": mean, "interval": interval, "images": count}

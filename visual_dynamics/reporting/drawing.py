@@ -201,9 +201,11 @@ def number(value: float | None, digits: int, scale: float = 1, form: str = "") -
 
 
 def with_interval(
-    value: float | None, interval: Sequence[float | None], digits: int, scale: float = 1, form: str = ""
+    value: float | None, interval: Sequence[float | None] | None, digits: int, scale: float = 1, form: str = ""
 ) -> str:
-    """A number and its 95 % interval: `5.4 (5.1 to 5.8)`."""
+    """A number and its 95 % interval: `5.4 (5.1 to 5.8)`. The number alone if no interval was measured."""
+    if interval is None:
+        return number(value, digits, scale, form)
     mid, low, high = (number(part, digits, scale, form) for part in (value, *interval))
     return f"{mid} ({low} to {high})"
 
