@@ -37,6 +37,7 @@ FRAMES = 178  # a character: 4 * (7 + 8 + 9 + 6 + 13) + 6
 SIDE = 60  # pixels
 CHARACTERS, ATTRIBUTES = 672, 7
 SEX, WEAPON = 0, 6  # columns of the attributes
+FAMILY = 4  # characters 4n ... 4n + 3 share frames
 MAX_CHARACTERS = 4096  # a longer list is an error before anything is unpacked
 MAX_COLOURS = 2**16
 

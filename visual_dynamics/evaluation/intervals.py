@@ -47,11 +47,12 @@ def bootstrap_interval(
 ) -> Interval:
     """Interval of any statistic of `units` units: its percentiles over units drawn with replacement.
 
-    statistic: places of units (units,), some of them twice -> its value on these.
+    statistic: places of units (units,), some of them twice -> its value on these. Draws on which it
+    is nan, as a mean of nothing is, do not count.
     """
     if units < 1:
         raise ValueError("no units to draw from")
     generator = np.random.default_rng(seed)
     values = [statistic(generator.integers(units, size=units)) for _ in range(draws)]
-    low, high = np.quantile(values, BOUNDS)
+    low, high = np.nanquantile(values, BOUNDS)
     return float(low), float(high)

@@ -50,7 +50,6 @@ SIZE = 64
 SIZES = (32, 64)
 SAMPLES, SMALL_SAMPLES = 1000, 50  # inputs that judges answer on
 SMALL_CHARACTERS = 50  # that Flow knows in a quick look, of 500
-FAMILY = 4  # characters 4n ... 4n + 3 share frames
 PART = 250  # inputs between two reports of progress; Flow searches for as many at once
 PEOPLE = "people, paper"
 COLOURS = {"Flow": "tab:orange", "ours": "tab:blue"}
@@ -121,7 +120,9 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
 def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int, seed: int) -> Judged:
     """Random inputs: `learned` of one half of the test characters and at most `asked` of the other."""
     pairs, numbers = sprites.sprite_pairs(test, size=SIZE), torch.from_numpy(test.numbers)
-    families = (numbers // FAMILY).repeat_interleave(len(pairs) // len(numbers))  # (pairs,): character after character
+    families = (numbers // sprites.FAMILY).repeat_interleave(
+        len(pairs) // len(numbers)
+    )  # (pairs,): character after character
     learning = torch.isin(families, half_of_families(numbers, seed))
     chance = torch.Generator().manual_seed(seed)
     chosen = []
@@ -138,8 +139,8 @@ def draw_inputs(known: Pairs, test: sprites.Characters, learned: int, asked: int
 
 
 def half_of_families(numbers: Tensor, seed: int) -> Tensor:
-    """Families (a character's number by FAMILY), drawn at random until they hold half of the characters."""
-    families, sizes = (numbers // FAMILY).unique(return_counts=True)
+    """Families (a character's number by sprites.FAMILY), drawn at random until they hold half of the characters."""
+    families, sizes = (numbers // sprites.FAMILY).unique(return_counts=True)
     order = torch.randperm(len(families), generator=torch.Generator().manual_seed(seed))
     within = sizes[order].cumsum(0) <= len(numbers) / 2
     return families[order[within]]

@@ -31,6 +31,7 @@ SMALL = "**Small setting: a quick look with few samples, not a result to quote.*
 DIGESTS = {  # option that names a model -> the key of its weights' digest in the JSON
     "model": "weights",
     "guide": "guide_weights",
+    "poses_model": "poses_weights",
     "autoencoder": "autoencoder_weights",
     "integer_model": "integer_weights",
 }

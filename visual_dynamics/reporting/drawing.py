@@ -43,6 +43,7 @@ WEIGHTS = {  # keys of digests in a result -> the words before them
     "autoencoder_weights": "AE ",
     "integer_weights": "whole pixels ",
     "guide_weights": "guide ",
+    "poses_weights": "poses ",
 }
 
 Box = Sequence[int]  # left, top, side of a square in a picture
@@ -203,8 +204,8 @@ def number(value: float | None, digits: int, scale: float = 1, form: str = "") -
 def with_interval(
     value: float | None, interval: Sequence[float | None] | None, digits: int, scale: float = 1, form: str = ""
 ) -> str:
-    """A number and its 95 % interval: `5.4 (5.1 to 5.8)`. The number alone if no interval was measured."""
-    if interval is None:
+    """A number and its 95 % interval: `5.4 (5.1 to 5.8)`. The number alone if it, or the interval, was not measured."""
+    if value is None or interval is None:
         return number(value, digits, scale, form)
     mid, low, high = (number(part, digits, scale, form) for part in (value, *interval))
     return f"{mid} ({low} to {high})"
