@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,17 @@ import pytest
 from tests.characters import noise_characters
 from tests.cli.conftest import Run, one_line, place, run  # noqa: F401 - fixtures
 from tests.footage.scenes import film
-from visual_dynamics.data import reed, sources
+from visual_dynamics.data import reed, shapes, sources
+from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.data.shards import open_pairs
+from visual_dynamics.footage import carry_over
 from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.training.recipes import RECIPES, STAGES
 from visual_dynamics.weights import SHIPPED, load_weights, shipped_models
 
 QUICK = ["--steps", "2", "--batch", "8", "--preset", "tiny", "--pairs", "24", "--device", "cpu", "--set", "log_every=1"]
+SPLIT = reed.Split(np.arange(3), np.array([3]), np.array([4]))
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +37,54 @@ def data_for(name: str, footage: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     if name == "people":
         return ["--data", footage, "--set", "also_pairs=8"]
     if name.startswith("sprites"):
-        split = reed.Split(np.arange(3), np.arange(0), np.arange(3, 4))
-        monkeypatch.setattr(sources, "sprite_split", lambda name: split)
-        reed.pack_characters(noise_characters(4), Path("packed"))
+        monkeypatch.setattr(sources, "sprite_split", lambda name: SPLIT)
+        reed.pack_characters(noise_characters(5), Path("packed"))
         return ["--data", "packed"]
     return []
 
 
+def watch_data(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The splits of all data that are drawn or read from now on, wherever this is asked for."""
+    opened: set[str] = set()
+    draw_scenes, draw_figures, read_characters = shapes.draw_scenes, sources.figure_pairs, reed.read_characters
+
+    def scenes(count: int, seed: int, split: shapes.Split = "train") -> shapes.Scenes:
+        opened.add(split)
+        return draw_scenes(count, seed, split)
+
+    def people(count: int, seed: int, split: str = "train", *others: Any) -> Pairs:
+        opened.add(split)
+        return draw_figures(count, seed, split, *others)
+
+    def characters(folder: Path, numbers: reed.Numbers | None = None, *others: Any) -> reed.Characters:
+        wanted = numbers if numbers is not None else np.concatenate(SPLIT)
+        opened.update(name for name, part in SPLIT._asdict().items() if np.isin(part, wanted).any())
+        return read_characters(folder, numbers, *others)
+
+    def footage(folder: Path, split: str) -> Pairs | None:
+        opened.add(split)
+        return open_pairs(folder, split)
+
+    monkeypatch.setattr(shapes, "draw_scenes", scenes)
+    monkeypatch.setattr(sources, "figure_pairs", people)
+    monkeypatch.setattr(reed, "read_characters", characters)
+    for module in (sources, carry_over):
+        monkeypatch.setattr(module, "open_pairs", footage)
+    return opened
+
+
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_runs(run: Run, name: str, footage: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    answer = run("train", "made", "--recipe", name, *QUICK, *data_for(name, footage, monkeypatch))
+def test_every_recipe_runs_and_opens_no_test_data(
+    run: Run,  # noqa: F811
+    name: str,
+    footage: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = data_for(name, footage, monkeypatch)
+    opened = watch_data(monkeypatch)
+    answer = run("train", "made", "--recipe", name, *QUICK, *given)
     assert answer.code == 0, answer.err
+    assert opened == {"train", "held-out" if name == "people" else "validation"}
     assert answer.err.endswith(f"weights in made/{name}.safetensors\n")
     recipe, made = RECIPES[name], load_weights(Path(f"made/{name}.safetensors"))
     assert made.training["config"]["recipe"] == name and made.training["step"] == 2
