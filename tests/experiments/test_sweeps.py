@@ -17,17 +17,20 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps, sweeps_runs
-from visual_dynamics.experiments.sweeps import SweepsOptions, compare
-from visual_dynamics.experiments.sweeps_runs import describe, plan_runs, training_command
+from visual_dynamics.evaluation.trained_shapes import compare, measure_motion, sampler_of
+from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps
+from visual_dynamics.experiments.shapes import COLUMNS
+from visual_dynamics.experiments.sweeps import SweepsOptions, plan_runs
 from visual_dynamics.reporting.base import run_experiment
+from visual_dynamics.reporting.trainings import describe, training_command
 from visual_dynamics.training.config import TrainingConfig, configure, parse_settings
 from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
 
 CPU = torch.device("cpu")
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 SEED = 3
-NAMES = ["z8", "z32", "z200", "z200-kl0.02", "z200-kl0.08", "z200-kl1.28"]
+NAMES = ["z8", "z32", "z200-even", "z200", "z200-kl0.02", "z200-kl0.08", "z200-kl1.28"]
 LEARNED = ("curve", "training_error", "held_out_error", "non_zero", "components", "nats_in_all", "z_mean", "kl")
 
 
@@ -35,7 +38,7 @@ LEARNED = ("curve", "training_error", "held_out_error", "non_zero", "components"
 def smaller() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     few = {"pairs": 32, "batch": 8, "steps": 6, "warmup": 1, "kl_warmup": 2, "log_every": 1}
-    patch.setattr(sweeps_runs, "SMALL_TRAINING", few)
+    patch.setattr(sweeps, "SMALL", few)
     for name, value in (
         ("SMALL_PAIRS", 20),
         ("HELD_OUT", 10),
@@ -69,8 +72,8 @@ def result(runs: Path) -> dict:
 
 def test_every_training_is_measured(result: dict) -> None:
     assert list(result["runs"]) == NAMES
-    assert result["sizes"] == NAMES[:3] and result["kl_weights"] == [*NAMES[3:5], "z200", NAMES[5]]
-    assert [run["latent"] for run in result["runs"].values()] == [8, 32, 200, 200, 200, 200]
+    assert result["sizes"] == NAMES[:4] and result["kl_weights"] == [*NAMES[4:6], "z200", NAMES[6]]
+    assert [run["latent"] for run in result["runs"].values()] == [8, 32, 200, 200, 200, 200, 200]
     assert [result["runs"][name]["kl_weight"] for name in result["kl_weights"]] == [0.02, 0.08, 0.32, 1.28]
     for name, run in result["runs"].items():
         assert run["model"] == name and len(run["weights"]) == 64 and run["posteriors"] == 32
@@ -81,9 +84,12 @@ def test_every_training_is_measured(result: dict) -> None:
     assert result["copy_error"] > 0 and result["protocol"]["samples"] == 12
 
 
-def test_numbers_by_hand(result: dict, runs: Path) -> None:
-    model = load(runs / "z32" / "weights.safetensors")
-    network, found = model.predictor.network, result["runs"]["z32"]
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_is_of_its_own_training(name: str, result: dict, runs: Path) -> None:
+    """Errors and counts by hand; the motion once more, of this training alone."""
+    model = load(runs / name / "weights.safetensors")
+    network, found = model.predictor.network, result["runs"][name]
+    assert found["weights"] == model.weights.digest and model.weights.training["config"]["beta"] == found["bottleneck"]
     pairs = shapes.shapes_pairs(20, SEED, "test", "smooth", 16)
     errors = []
     noise = torch.randn(10, network.config.latent, generator=torch.Generator().manual_seed(0))
@@ -92,9 +98,13 @@ def test_numbers_by_hand(result: dict, runs: Path) -> None:
         moved = network.decode(network.encode_image(before[None]), kernels)[0]
         errors.append(float((moved - (after - before)).square().sum()))
     assert found["held_out_error"] == pytest.approx(np.mean(errors), rel=1e-3)
-    whole = latents.measure(model, "z32", pairs, lambda share: None)
-    assert found["components"] == whole["components"] and found["non_zero"] == whole["non_zero"]
+    whole = latents.measure(model, name, pairs, lambda share: None)
+    assert all(found[key] == whole[key] for key in ("components", "non_zero", "active"))
     np.testing.assert_allclose(np.array(found["z_logvar"]["centre"]) / 100, whole["z_logvar"]["centre"], atol=0.0051)
+    log = [json.loads(line) for line in (runs / name / "log.jsonl").read_text().splitlines()]
+    assert found["training_error"] == pytest.approx(log[-2]["squared_error"], rel=1e-3)  # the last line is held out
+    rows, _ = measure_motion({"it": sampler_of(model)}, COLUMNS, 6, 12, SEED, CPU, lambda step, share: None)
+    assert found["kl"] == rows["it"]["kl"] and found["measured_shares"] == rows["it"]["measured_shares"]
 
 
 def test_what_is_there_is_only_measured(result: dict, runs: Path) -> None:
@@ -157,8 +167,10 @@ def test_days_on_a_cpu_are_not_begun() -> None:
 
 def test_the_commands_make_the_planned_trainings() -> None:
     runs, sizes, weights = plan_runs()
-    assert list(runs) == ["z8", "z32", "z128", "z3200", "z3200-kl0.02", "z3200-kl0.08", "z3200-kl1.28"]
-    assert sizes == list(runs)[:4] and weights == [*list(runs)[4:6], "z3200", "z3200-kl1.28"]
+    assert list(runs) == ["z8", "z32", "z128-even", "z128", "z3200", "z3200-kl0.02", "z3200-kl0.08", "z3200-kl1.28"]
+    assert sizes == list(runs)[:5] and weights == [*list(runs)[5:7], "z3200", "z3200-kl1.28"]
+    assert runs["z128"] == replace(runs["z128-even"], latent_scale=True)
+    assert [name for name in sizes if runs[name].latent_scale] == ["z128", "z3200"]
     command = typer.main.get_command(app).commands["train"]  # type: ignore[attr-defined]
     for name, config in [*runs.items(), *plan_runs(5, small=True)[0].items()]:
         words = shlex.split(training_command(f"runs/{name}", config))
@@ -176,7 +188,7 @@ def test_the_commands_make_the_planned_trainings() -> None:
 
 def test_a_long_log_makes_a_short_curve() -> None:
     log = [{"step": n, "squared_error": 1000 / n, "kl": 12.34567, "seconds": 2.0 * n} for n in range(1, 201)]
-    made = describe("z8", TrainingConfig(batch=4), log)
+    made = describe("runs/z8", TrainingConfig(batch=4), log)
     found = made["curve"]
     assert len(found["step"]) == 80 and found["step"][0] == 1 and found["step"][-1] == 200
     assert len(set(found["step"])) == 80 and set(found["kl"]) == {12.35}
@@ -186,10 +198,10 @@ def test_a_long_log_makes_a_short_curve() -> None:
 
 def test_motion_that_cannot_be_measured_is_none() -> None:
     truth = torch.randn(9, 3, 2, generator=torch.Generator().manual_seed(0))
-    assert all(value < 0.01 for value in compare(truth, truth)["kl"].values())
+    assert all(value < 0.01 for value in compare(truth, truth, COLUMNS)["kl"].values())
     moved = truth.clone()
     moved[:, 2] = torch.nan
-    found = compare(truth, moved)
+    found = compare(truth, moved, COLUMNS)
     assert set(found["kl"].values()) == {None} and found["measured_shares"]["triangles"] == 0
 
 
@@ -204,13 +216,27 @@ def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Pat
 
 def test_headline(result: dict) -> None:
     line = sweeps.headline(result)
-    assert line.measure.endswith("with a z of 8 / 32 / 200") and line.paper == "3 / 3 / no number"
-    assert line.ours == " / ".join(str(result["runs"][name]["components"]) for name in NAMES[:3])
+    assert line.measure.endswith("with a z of 8 / 32 / 200 even / 200 scaled; one training each")
+    assert line.paper == "3 / 3 / no number / no number"
+    assert line.ours == " / ".join(str(result["runs"][name]["components"]) for name in NAMES[:4])
+
+
+def test_a_training_that_an_older_result_lacks_is_said_to_be_missing(tmp_path: Path) -> None:
+    older = json.loads((RESULTS / "sweeps.json").read_bytes())
+    older["sizes"] = [name for name in older["sizes"] if name != "z128-even"]
+    older["runs"].pop("z128-even", None)
+    line, text = sweeps.headline(older), sweeps.draw(older, tmp_path)
+    assert "8 / 32 / 128 even / 128 scaled / 3,200 scaled" in line.measure and line.paper == "3 / 3 / 3 / 3 / 5"
+    assert line.ours.split(" / ")[2] == "not measured" and line.ours.count("not measured") == 1
+    assert (
+        "| 128 even | 3 | **not measured** |" in text
+        and f"| 128 scaled | 3 | **{older['runs']['z128']['components']}** |" in text
+    )
 
 
 def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps_runs, "SMALL_SIZES", {"z200": {"preset": "tiny", "latent": 200}})
-    monkeypatch.setattr(sweeps_runs, "BETAS", (1.0, 16.0))
+    monkeypatch.setattr(sweeps, "SMALL_SIZES", {"z200": {"preset": "tiny", "latent": 200}})
+    monkeypatch.setattr(sweeps, "BETAS", (1.0, 16.0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     text = run_experiment(EXPERIMENTS, "sweeps", {"small": True}, tmp_path / "out", CPU)

@@ -6,16 +6,17 @@ Cost       some ten minutes on one H200 with the trainings in parallel; on a CPU
 Paper says PCA components 3, 3, 3, 5 with a z of 8, 32, 128, 3,200; all sizes converge, a small z more slowly; the
            latent vector becomes sparser when the KL term weighs more.
 
-Protocol: seven trainings that differ in nothing but this: four sizes of z with a beta of 16, and with a z of 3,200 also
-a beta of 1, 4 and 64. In the loss, KL + squared error / (2 sigma^2) with sigma 0.1, the KL term weighs 0.02 against the
-squared error. Between 30 % and 60 % of the steps this weight grows by the factor beta, to 0.32, and to 0.02, 0.08 and
-1.28. The paper's figure varies this weight; its text gives no values. It grows late, because under a heavy KL term from
-the start a z of 3,200 takes many times longer to learn. 3,000 steps of 64 pairs, one seed.
+Protocol: eight trainings that differ in nothing but this: four sizes of z with a beta of 16, 128 twice, and with a z of
+3,200 also a beta of 1, 4 and 64. In the loss, KL + squared error / (2 sigma^2) with sigma 0.1, the KL term weighs 0.02
+against the squared error. Between 30 % and 60 % of the steps this weight grows by the factor beta, to 0.32, and to
+0.02, 0.08 and 1.28. The paper's figure varies this weight; its text gives no values. It grows late, because under a
+heavy KL term from the start a z of 3,200 takes many times longer to learn. 3,000 steps of 64 pairs. One seed: how much
+the numbers change with it is not measured.
 
-The z of 128 and of 3,200 have a latent scale (latent_scale=true): their dimensions are read with fixed weights that
-fall from 1 to 1/23 and to 1/250. With equal weights the motion stays spread over many dimensions: a z of 128 came to a
-held-out error of 3.9 with 10 components, and with a z of 3,200 the error of a network of half the size stayed at twice
-that of a z of 8.
+"Scaled" is a z with a latent scale (latent_scale=true), which the paper has not: fixed weights on its dimensions fall
+from 1 to 1/23 for a z of 128, and to 1/250 for one of 3,200. "Even" is the same size without it. An even z of 128 has
+more components than a scaled one: in a training of an earlier version 10, with a held-out error of 3.9. An even z of
+3,200 is left out, as it does not finish: the error of a network of half the size stayed at twice that of a z of 8.
 
 Each is measured on test scenes. z: 1,000 pairs, as in the latents experiment. Held-out error: 500 of them, with a z
 drawn from their posteriors, as in training. Training error: mean of the logged batches in the last tenth of the steps.
@@ -25,53 +26,64 @@ after its first step; trainings side by side slow each other down.
 
 A training lies in FOLDER/NAME, as `visual-dynamics train` makes it. A finished one is only measured (config.json,
 log.jsonl and weights.safetensors are enough), an interrupted one is resumed, a missing one is made. On a GPU the
-commands of all seven, below the tables, may run side by side before. Without a folder they are thrown away.
+commands of all, below the tables, may run side by side before. Without a folder they are thrown away.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from visual_dynamics.api import Model, load
-from visual_dynamics.baselines import FutureSampler
+from visual_dynamics.api import Model
 from visual_dynamics.data import shapes
-from visual_dynamics.data.pairs import Pair, Pairs
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.evaluation.shapes import SIZE, Enlarged, generated_images, sampled_motions, true_motions
+from visual_dynamics.evaluation.trained_shapes import (
+    RENDERING,
+    four_digits,
+    measure_motion,
+    reconstruction_error,
+    sampler_of,
+)
 from visual_dynamics.experiments import latents
 from visual_dynamics.experiments import shapes as shapes_experiment
-from visual_dynamics.experiments.sweeps_runs import (
-    RENDERING,
-    describe,
-    four_digits,
-    is_finished,
-    make_run,
-    plan_runs,
-    read_log,
-)
 from visual_dynamics.objective import squared_error
 from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, number, plot, table
+from visual_dynamics.reporting.trainings import SMALL, describe, kl_weight, make_trainings
 from visual_dynamics.sampling.latents import ACTIVE_NATS
+from visual_dynamics.training.config import TrainingConfig
 
+SIZES: dict[str, dict[str, Any]] = {  # of z, with the paper's network
+    "z8": {"latent": 8},
+    "z32": {"latent": 32},
+    "z128-even": {"latent": 128},
+    "z128": {"latent": 128, "latent_scale": True},
+    "z3200": {"latent": None, "latent_scale": True},
+}
+SMALL_SIZES: dict[str, dict[str, Any]] = {
+    "z8": {"preset": "tiny", "latent": 8},
+    "z32": {"preset": "tiny", "latent": 32},
+    "z200-even": {"preset": "tiny", "latent": 200},
+    "z200": {"preset": "tiny", "latent": 200, "latent_scale": True},
+}
+EVEN = "-even"  # after the name of a training whose size is also trained with a latent scale
+BETAS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
+BETA = 16.0  # of all sizes: one of these
+STEPS, TRAINING_BATCH = 3_000, 64
+FOLDER = "runs/sweeps"  # in the commands that are shown
 PAPER = {"components_by_size": latents.PAPER["components_by_size"]}
 PAIRS, SMALL_PAIRS = 1_000, 100  # whose posteriors are measured
 HELD_OUT = 500  # of them, whose error is measured
 IMAGES, SMALL_IMAGES = shapes_experiment.IMAGES, 20
 SAMPLES, SMALL_SAMPLES = shapes_experiment.SAMPLES, 40
-BATCH = {"cpu": 16, "cuda": 128}
 SHOWN_SHARES = 12  # principal components whose share is stored
 UNIT = 0.01  # of the intervals: thousands of them are stored as whole numbers, as fine as a figure shows
 CELLS: dict[str, Callable[[dict[str, Any]], str]] = {  # columns of both tables
@@ -85,12 +97,28 @@ CELLS: dict[str, Callable[[dict[str, Any]], str]] = {  # columns of both tables
     "seconds": lambda run: f"{run['seconds']:,.0f}",
     "pairs a second": lambda run: f"{run['pairs_per_second']:,.0f}",
 }
-COLOURS = ("tab:red", "tab:orange", "tab:green", latents.BLUE)
+COLOURS = ("tab:red", "tab:orange", "tab:purple", "tab:green", latents.BLUE)
+MISSING = "not measured"
 
 
 @dataclass(frozen=True)
 class SweepsOptions(ExperimentOptions):
     runs: Path | None = None  # the folder of the trainings
+
+
+def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingConfig], list[str], list[str]]:
+    """The trainings by name; the names of both sweeps, sizes of z and weights of the KL term, in their order."""
+    common = TrainingConfig(steps=STEPS, batch=TRAINING_BATCH, beta=BETA, seed=seed)
+    if small:
+        common = replace(common, **SMALL)
+    sizes = {name: replace(common, **size) for name, size in (SMALL_SIZES if small else SIZES).items()}
+    largest = list(sizes)[-1]
+    weights = {
+        largest if beta == BETA else f"{largest}-kl{kl_weight(config):g}": config
+        for beta in BETAS
+        for config in [replace(sizes[largest], beta=beta)]
+    }
+    return sizes | weights, list(sizes), list(weights)
 
 
 def compute(options: SweepsOptions, device: torch.device, progress: Progress) -> Measured:
@@ -99,27 +127,22 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
     planned, sizes, weights = plan_runs(seed, small)
     if device.type == "cpu" and not options.runs and not small:
         raise UserError("the trainings take days on a CPU: give --set runs=FOLDER, which keeps them, or --small")
-    with ExitStack() as stack:
-        folder = options.runs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for name, config in planned.items():  # a mistake is reported before hours of training
-            is_finished(folder / name, config)
-        for name, config in planned.items():
-            make_run(folder / name, config, device, partial(progress, f"train {name}"))
-        models = {name: load(folder / name / "weights.safetensors", str(device)) for name in planned}
-        logs = {name: read_log(folder / name) for name in planned}
-    size = next(iter(models.values())).size
+    trained = make_trainings(planned, options.runs, device, progress)
+    size = trained[sizes[0]].model.size
     pairs = shapes.shapes_pairs(SMALL_PAIRS if small else PAIRS, seed, "test", RENDERING, size)
     held_out = pairs.subset(torch.arange(min(HELD_OUT, len(pairs))))
     before, after = held_out.batch(torch.arange(len(held_out)))
     samples = options.samples or (SMALL_SAMPLES if small else SAMPLES)
     count = min(SMALL_IMAGES if small else IMAGES, samples)
-    motions, floor = measure_motion(models, count, samples, seed, device, progress)
+    columns = shapes_experiment.COLUMNS
+    samplers = {name: sampler_of(one.model) for name, one in trained.items()}
+    motions, floor = measure_motion(samplers, columns, count, samples, seed, device, progress)
     runs = {
-        name: describe(name, config, logs[name])
-        | measure_latents(name, models[name], pairs, progress)
-        | {"held_out_error": four_digits(reconstruction_error(models[name], held_out, device))}
+        name: describe(f"{FOLDER}/{name}", config, log)
+        | measure_latents(name, model, pairs, progress)
+        | {"held_out_error": four_digits(reconstruction_error(model, held_out))}
         | motions[name]
-        for name, config in planned.items()
+        for name, (config, model, log) in trained.items()
     }
     protocol = {
         "non_zero": f"root mean square of z_mean over the pairs above {latents.NON_ZERO:g}",
@@ -133,7 +156,6 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
     }
     sweeps = {"runs": runs, "sizes": sizes, "kl_weights": weights, "floor": floor}
     copy_error = four_digits(float(squared_error(before, after).mean()))
-    columns = shapes_experiment.COLUMNS
     return Measured(sweeps | {"copy_error": copy_error, "paper": PAPER, "columns": columns, "protocol": protocol})
 
 
@@ -153,50 +175,6 @@ def measure_latents(name: str, model: Model, pairs: Pairs, progress: Progress) -
     }
 
 
-@torch.inference_mode()
-def reconstruction_error(model: Model, pairs: Pairs, device: torch.device) -> float:
-    """Squared error of the difference, summed over pixels and colours, mean over pairs; z is drawn from the posterior.
-
-    Not its mean: a network with thousands of noisy dimensions has never seen a z without the noise, and fails on it.
-    """
-    errors, network = [], model.predictor.network
-    random = torch.Generator().manual_seed(0)
-    for chosen in torch.arange(len(pairs)).split(BATCH.get(device.type, BATCH["cpu"])):
-        pair = Pair(*(frames.to(device) for frames in pairs.batch(chosen)))
-        noise = torch.randn(len(chosen), network.config.latent, generator=random).to(device)
-        predicted = network(pair.frame, pair.difference, noise).difference
-        errors.append(squared_error(predicted, pair.difference).cpu())
-    return float(torch.cat(errors).mean())
-
-
-def measure_motion(
-    models: dict[str, Model], count: int, samples: int, seed: int, device: torch.device, progress: Progress
-) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
-    """Rows of the Shapes table, one a model, and their floor; the truth is measured once for all of them."""
-    scenes, images = generated_images(count, RENDERING, seed, device)
-    each = max(1, samples // count)
-    step = partial(progress, f"true futures ({RENDERING})")
-    truth, second = (true_motions(scenes, RENDERING, images, each, seed + half, step) for half in (1, 2))
-    rows = {}
-    for name, model in models.items():
-        sampler: FutureSampler = shapes_experiment.posterior_sampler(model)
-        if model.size != SIZE:  # of the small setting
-            sampler = Enlarged(sampler, model.size)
-        moved = sampled_motions(sampler, images, each, seed, partial(progress, f"motion of {name}"))
-        rows[name] = compare(truth, moved)
-    return rows, compare(truth, second)["kl"]
-
-
-def compare(truth: Tensor, moved: Tensor) -> dict[str, Any]:
-    """KL divergences of the motion, and the shares of the objects whose motion could be measured."""
-    try:
-        found = {name: four_digits(value) for name, value in motion.motion_table(truth, moved).items()}
-    except UserError:  # the futures of a bad network may show no object; the others are still measured
-        found = {}
-    shares = {name: four_digits(share) for name, share in motion.measured_shares(moved).items()}
-    return {"kl": {name: found.get(name) for name in shapes_experiment.COLUMNS}, "measured_shares": shares}
-
-
 def draw(result: dict[str, Any], folder: Path) -> str:
     """Both plots; a table for each sweep, notes, and the commands of the trainings."""
     plot_weights(result, folder / "sweeps_lambda.png")
@@ -205,9 +183,9 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     for name in result["kl_weights"]:
         own = [f"{runs[name]['kl_weight']:g}", f"{runs[name]['bottleneck']:g}", str(runs[name]["components"])]
         weights.append([*own, *(cell(runs[name]) for cell in CELLS.values())])
-    for name in result["sizes"]:
-        own = [f"{runs[name]['latent']:,}", _paper_components(result, runs[name]), f"**{runs[name]['components']}**"]
-        sizes.append([*own, *(cell(runs[name]) for cell in CELLS.values())])
+    for name, title in size_titles(result).items():
+        cells = [cell(runs[name]) if name in runs else "" for cell in CELLS.values()]
+        sizes.append([title, paper_components(result, title), f"**{components(runs, name)}**", *cells])
     commands = "\n".join(run["command"] for run in runs.values())
     return "\n\n".join(
         [
@@ -224,15 +202,33 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 def headline(result: dict[str, Any]) -> Headline:
     """Of the sizes; the weights of the KL term are a figure without numbers in the paper."""
-    runs = [result["runs"][name] for name in result["sizes"]]
-    sizes = " / ".join(f"{run['latent']:,}" for run in runs)
-    paper = " / ".join(_paper_components(result, run) or "no number" for run in runs)
-    ours = " / ".join(str(run["components"]) for run in runs)
-    return Headline(f"dominating PCA components with a z of {sizes}", paper, ours, "none")
+    titles = size_titles(result)
+    paper = " / ".join(paper_components(result, title) or "no number" for title in titles.values())
+    ours = " / ".join(components(result["runs"], name) for name in titles)
+    measure = f"dominating PCA components with a z of {' / '.join(titles.values())}; one training each"
+    return Headline(measure, paper, ours, "none")
 
 
-def _paper_components(result: dict[str, Any], run: dict[str, Any]) -> str:
-    return str(result["paper"]["components_by_size"].get(str(run["latent"]), ""))
+def size_titles(result: dict[str, Any]) -> dict[str, str]:
+    """The trainings of the sizes, and what they are called: "8", "128 even", "128 scaled"."""
+    names, runs = list(result["sizes"]), result["runs"]
+    if "z128" in names and f"z128{EVEN}" not in names:  # a result from before this one was planned
+        names.insert(names.index("z128"), f"z128{EVEN}")
+    titles = {}
+    for name in names:
+        scaled = name in runs and "latent_scale=true" in runs[name]["command"]
+        mark = " even" if name.endswith(EVEN) else " scaled" if scaled else ""
+        titles[name] = f"{int(name.removesuffix(EVEN)[1:]):,}{mark}"
+    return titles
+
+
+def components(runs: dict[str, Any], name: str) -> str:
+    return str(runs[name]["components"]) if name in runs else MISSING
+
+
+def paper_components(result: dict[str, Any], title: str) -> str:
+    """By size alone: the paper knows no scale."""
+    return str(result["paper"]["components_by_size"].get(title.split()[0].replace(",", ""), ""))
 
 
 def notes(result: dict[str, Any]) -> str:
@@ -246,7 +242,8 @@ def notes(result: dict[str, Any]) -> str:
         f"both from {protocol['pairs']:,} unseen pairs. Weight of the KL term: at the end, against the squared error. "
         f"Held out: {protocol['held_out']:,} pairs; copying the input scores {number(result['copy_error'], 1)}. "
         f"Motion: {protocol['samples']:,} futures of {protocol['images']:,} images; floor (truth against truth) "
-        f"{floor}. {runs[0]['steps']:,} steps each, on {'; '.join(makers)}."
+        f"{floor}. One training each, of {runs[0]['steps']:,} steps, on {'; '.join(makers)}; the spread over seeds is "
+        "not measured."
     )
 
 
@@ -292,10 +289,11 @@ def plot_sizes(result: dict[str, Any], path: Path) -> None:
 
     with plot(path, 6.4, 4.2) as axes:
         axis = axes[0, 0]
-        for name, colour in zip(result["sizes"], COLOURS, strict=False):
-            run = result["runs"][name]
-            paper = _paper_components(result, run)
-            label = f"z of {run['latent']:,}: {run['components']} components{f' (paper {paper})' if paper else ''}"
+        for (name, title), colour in zip(size_titles(result).items(), COLOURS, strict=False):
+            if name not in result["runs"]:
+                continue
+            run, paper = result["runs"][name], paper_components(result, title)
+            label = f"z of {title}: {run['components']} components{f' (paper {paper})' if paper else ''}"
             axis.plot(run["curve"]["step"], run["curve"]["squared_error"], color=colour, linewidth=1.3, label=label)
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

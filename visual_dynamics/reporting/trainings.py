@@ -1,56 +1,54 @@
-"""The trainings of the sweeps: their configurations, and making those that are missing."""
+"""Experiments whose models are trainings of their own: what is missing is trained, what is there is loaded."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from visual_dynamics.data import shapes
+from visual_dynamics.api import Model, load
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.trained_shapes import four_digits
 from visual_dynamics.objective import reconstruction_weight
+from visual_dynamics.reporting.base import Progress
 from visual_dynamics.training.config import TrainingConfig, command_words, read_config
 from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
 
-RENDERING: shapes.Rendering = "smooth"
-SIZES: dict[str, dict[str, Any]] = {  # of z, with the paper's network
-    "z8": {"latent": 8},
-    "z32": {"latent": 32},
-    "z128": {"latent": 128, "latent_scale": True},
-    "z3200": {"latent": None, "latent_scale": True},
-}
-SMALL_SIZES: dict[str, dict[str, Any]] = {f"z{size}": {"preset": "tiny", "latent": size} for size in (8, 32, 200)}
-BETAS = (1.0, 4.0, 16.0, 64.0)  # with the largest z
-BETA = 16.0  # of all sizes: one of these
-STEPS, BATCH = 3_000, 64
-SMALL_TRAINING: dict[str, Any] = {"pairs": 256, "batch": 32, "steps": 40, "warmup": 5, "kl_warmup": 10, "log_every": 2}
+SMALL: dict[str, Any] = {"pairs": 256, "batch": 32, "steps": 40, "warmup": 5, "kl_warmup": 10, "log_every": 2}
 POINTS = 80  # of a curve, at most
 LAST = 0.1  # share of the steps whose mean is the final training error
-FOLDER = "runs/sweeps"  # in the commands that are shown
 FREE = ("log_every", "checkpoint_every", "start_digest", "compile")  # settings that change nothing that is learned
 
 
-def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingConfig], list[str], list[str]]:
-    """The trainings by name; the names of both sweeps, sizes of z and weights of the KL term, in their order."""
-    common = TrainingConfig(steps=STEPS, batch=BATCH, beta=BETA, seed=seed)
-    if small:
-        common = replace(common, **SMALL_TRAINING)
-    sizes = {name: replace(common, **size) for name, size in (SMALL_SIZES if small else SIZES).items()}
-    largest = list(sizes)[-1]
-    weights = {
-        largest if beta == BETA else f"{largest}-kl{kl_weight(config):g}": config
-        for beta in BETAS
-        for config in [replace(sizes[largest], beta=beta)]
-    }
-    return sizes | weights, list(sizes), list(weights)
+class Trained(NamedTuple):
+    config: TrainingConfig
+    model: Model
+    log: list[dict[str, float]]
+
+
+def make_trainings(
+    planned: Mapping[str, TrainingConfig], folder: Path | None, device: torch.device, progress: Progress
+) -> dict[str, Trained]:
+    """The planned trainings by name, each from FOLDER/NAME; without a folder they are thrown away afterwards."""
+    with tempfile.TemporaryDirectory() if folder is None else nullcontext(str(folder)) as place:
+        places = {name: Path(place) / name for name in planned}
+        for name, config in planned.items():  # a mistake is reported before hours of training
+            is_finished(places[name], config)
+        for name, config in planned.items():
+            make_run(places[name], config, device, partial(progress, f"train {name}"))
+        return {
+            name: Trained(config, load(places[name] / "weights.safetensors", str(device)), read_log(places[name]))
+            for name, config in planned.items()
+        }
 
 
 def kl_weight(config: TrainingConfig) -> float:
@@ -118,13 +116,13 @@ def read_log(folder: Path) -> list[dict[str, float]]:
     return found
 
 
-def describe(name: str, config: TrainingConfig, log: list[dict[str, float]]) -> dict[str, Any]:
-    """How a training went."""
+def describe(folder: str, config: TrainingConfig, log: list[dict[str, float]]) -> dict[str, Any]:
+    """How a training went, and the command that makes it in this folder."""
     steps, seconds = int(log[-1]["step"]), log[-1]["seconds"]  # after the first step
     last = [record["squared_error"] for record in log if record["step"] > (1 - LAST) * steps]
     points = np.linspace(0, len(log) - 1, min(POINTS, len(log))).round().astype(int)  # evenly chosen, with the last
     return {
-        "command": training_command(f"{FOLDER}/{name}", config),
+        "command": training_command(folder, config),
         "preset": config.preset,
         "bottleneck": config.beta,
         "kl_weight": four_digits(kl_weight(config)),
@@ -134,7 +132,3 @@ def describe(name: str, config: TrainingConfig, log: list[dict[str, float]]) -> 
         "training_error": four_digits(sum(last) / len(last)),
         "curve": {key: [four_digits(log[point][key]) for point in points] for key in ("step", "squared_error", "kl")},
     }
-
-
-def four_digits(value: float) -> float:
-    return float(f"{value:.4g}")
