@@ -7,10 +7,11 @@ Paper says Add 41.0 / 53.8 / 55.7 / 52.1 / 77.6, Dis 40.8 / 55.8 / 52.6 / 53.5 /
            Dis+Cls 13.3 / 24.6 / 17.2 / 18.9 / 40.8 (Reed et al. 2015), ours 9.5 / 11.5 / 11.1 / 28.2 / 19.0
            (spellcast / thrust / walk / slash / shoot).
 
-Protocol: Reed's 100 test characters. The motion code is read from two frames of the source character and applied to the
-first of the same two frames of the target; the target's second frame is the truth. Error: squared difference of colours
-in [0, 1], summed over the 60x60x3 numbers of a frame, mean over the questions of an animation; the average is that of
-the five animations. Questions are drawn evenly from all ordered pairs of characters and all moves of an animation.
+Protocol: Reed's 100 test characters. Trainings before 2026-11-18 watched their error on 256 pairs of these. The motion
+code is read from two frames of the source character and applied to the first of the same two frames of the target; the
+target's second frame is the truth. Error: squared difference of colours in [0, 1], summed over the 60x60x3 numbers of a
+frame, mean over the questions of an animation; the average is that of the five animations. Questions are drawn evenly
+from all ordered pairs of characters and all moves of an animation.
 
 Moves are of two kinds: from a frame to the next one ("neighbouring frames"), or between any two frames of a clip. The
 paper says "test analogies" and does not say which kind it measured. Two models: "ours" (`sprites`) learned from

@@ -7,7 +7,8 @@ Command    visual-dynamics reproduce futures [--pairs FOLDER_OR_ZIP] [--model MO
 Cost       about a minute on two CPU cores.
 
 Protocol: rows are chosen before anything is predicted. Shapes: the first test scenes with all three shapes in sight,
-at sub-pixel places. Pairs: drawn by the seed from those that test.txt lists, or from all if there is no such list.
+at sub-pixel places. Pairs: drawn by the seed from those that test.txt lists, or from all, trained on or not, if there
+is no such list.
 
 Flow takes its motions from 2,000 training scenes (Shapes; the paper's 20,000 are in `reproduce shapes`) or from the
 pairs of train.txt. Without both lists there is no Flow: an input could be its own neighbour.

@@ -7,7 +7,7 @@ Cost       about a minute for each model on one CPU core.
 Paper says non-zero elements 299 / 54 / 978 of 3,200, PCA components 5 / 5 / 47 (Shapes / Sprites / Exercise);
            PCA components on Shapes with a z of 8, 32, 128, 3,200: 3, 3, 3, 5.
 
-Protocol: 1,000 pairs that the model has not seen (the paper takes training pairs). Shapes: generated test scenes at
+Protocol: 1,000 pairs that are not for training (the paper takes training pairs). Shapes: generated test scenes at
 sub-pixel places. Sprites: neighbouring frames of Reed's 100 test characters, drawn by the seed. An element of z_mean is
 non-zero if its root mean square over the pairs exceeds 0.1, a tenth of the prior's deviation. The paper names no
 threshold, so the counts for other thresholds stand beside it. PCA components: the fewest that hold 95 % of the variance

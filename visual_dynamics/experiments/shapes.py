@@ -6,7 +6,8 @@ Cost       about two minutes on one H200, about two hours on two CPU cores; --sa
 Paper says Flow 6.77 / 7.07 / 6.07 / 8.42, AE 8.76 / 12.37 / 10.36 / 10.58, ours 1.70 / 2.48 / 1.14 / 2.46
            (circles / squares / triangles / circles-triangles).
 
-Protocol: 500 test images, 100 futures each. The displacement of each object is measured by masked matching, the same
+Protocol: 500 test images, 100 futures each. Trainings before 2026-11-18 watched their error on 256 of these images.
+The displacement of each object is measured by masked matching, the same
 for truth and prediction; histograms of 41 x 41 bins on [-5, 5]^2 pixels at 64x64. The truth: 100 true futures of each
 image, drawn by the world's law. The floor: a second such set against the first. The authors' pairs have one true next
 frame each: the truth is measured on it, and the floor compares two halves of the pairs.

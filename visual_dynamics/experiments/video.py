@@ -12,6 +12,9 @@ Protocol: DATA is a folder that `visual-dynamics prepare videos` made. 400 pairs
 the model's size: one of each scene in turn, while it has any, in an order that the seed draws beforehand. The model is
 `people`. Without footage, --small measures drawn people (data/figures.py), each pair a take of its own.
 
+The held-out scenes are not fresh. Training watches its error on them. The recipe of `people`, the codes that it keeps
+and its fp16 were chosen, and the split was drawn anew, while its authors looked at held-out scenes; see its card.
+
 A take is one shot, one window, one stabilised camera. A pixel moves if it changes by more than 16 of 255 levels in any
 pair of its take, measured or not. Moving regions are these pixels and a margin of one pixel for each 32 of the frame's
 side. A pixel never moves if it changes by less than 8 levels in all pairs and is not in that margin; it stays if it
