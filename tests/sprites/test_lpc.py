@@ -70,7 +70,7 @@ def test_half_transparent_pixels_blend(pixels: list[tuple[int, ...]]) -> None:
     alpha = a + b * (1 - a)
     if a == 0 or b == 0:
         return
-    blended = lpc._blend(upper, lower)[0].astype(float)
+    blended = lpc.blend(upper, lower)[0].astype(float)
     colour = (upper[0, :3] * a + lower[0, :3] * b * (1 - a)) / alpha
     assert abs(blended[3] - 255 * alpha) <= 1
     assert np.abs(blended[:3] - colour).max() <= 1 + 1.5 / alpha  # products are rounded before the division by alpha

@@ -22,13 +22,24 @@ OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 @app.command()
 def lpc(
-    layers: Annotated[Path, typer.Argument(help="Folder of Liberated Pixel Cup layers (13 x 21 cells of 64x64).")],
+    layers: Annotated[Path, typer.Argument(help="A checkout of the LPC generator, or a folder of 13 x 21 sheets.")],
     out: OutOption,
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of characters.")] = 672,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other characters.")] = 0,
+    items: Annotated[str, typer.Option(help="Of a checkout: all, train or held-out (see docs/data.md).")] = "all",
+    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Compose characters from layers: a sheet each, a table of what they wear, and the credits."""
+    """Compose characters from Liberated Pixel Cup layers: their frames, a table of what they wear, and the credits."""
+    import os
+
+    from visual_dynamics.sprites.cast import is_checkout
+
+    if is_checkout(layers):
+        _cast(layers, out, count, seed, items, workers or os.cpu_count() or 1, overwrite)
+        return
+    if items != "all":
+        raise UserError("--items is for a checkout of the LPC generator, which has items")
     from visual_dynamics.sprites.lpc import compose, holds_characters, write_characters
 
     _check_out(out, overwrite, holds_characters)
@@ -36,6 +47,25 @@ def lpc(
         made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
         written = write_characters(out, made, layers)
     typer.echo(f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them")
+
+
+def _cast(checkout: Path, out: Path, count: int, seed: int, items: str, workers: int, overwrite: bool) -> None:
+    from visual_dynamics.data.packed import holds_packed
+    from visual_dynamics.sprites.cast import CREDITS, write_cast
+    from visual_dynamics.sprites.outfits import ITEMS
+
+    if items not in ITEMS:
+        raise UserError(f"no items {items!r}; there are {', '.join(ITEMS)}")
+    _check_out(out, overwrite, holds_packed)
+    with progress_bar("characters") as progress:
+        cast = write_cast(checkout, out, count, seed, items, workers, progress)
+    for remark in cast.remarks:
+        typer.echo(remark, err=True)
+    typer.echo(f"{counted(cast.written, 'character')} in {out}; {CREDITS} goes with every picture of them")
+    if cast.uncredited:
+        typer.echo(
+            f"{counted(len(cast.uncredited), 'sheet')} without a line in {CREDITS}: {cast.uncredited[0]} ...", err=True
+        )
 
 
 @app.command()

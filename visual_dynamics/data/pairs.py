@@ -93,10 +93,48 @@ class MappedFrames:
 
 
 @dataclass(frozen=True)
+class IndexedFrames:
+    """M frames of one byte a pixel, a row of a palette: a third of the memory. Indexed like a tensor of colours."""
+
+    index: Tensor  # uint8 (M, S, S)
+    palettes: Tensor  # uint8 (C, 256, 3)
+    owner: Tensor  # int32 (M,): the palette of each frame
+    side: int  # pixels of the frames that are handed out
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), 3, self.side, self.side
+
+    @property
+    def device(self) -> torch.device:
+        return self.index.device
+
+    @property
+    def nbytes(self) -> int:
+        return self.index.nbytes + self.palettes.nbytes + self.owner.nbytes
+
+    def to(self, device: torch.device | str) -> IndexedFrames:
+        return replace(
+            self, index=self.index.to(device), palettes=self.palettes.to(device), owner=self.owner.to(device)
+        )
+
+    def __getitem__(self, places: Tensor) -> Tensor:
+        """int64 (B,) -> uint8 (B, 3, side, side)"""
+        palette, index = self.palettes[self.owner[places].long()], self.index[places].flatten(1)  # (B, 256, 3), (B, SS)
+        frames = palette.gather(1, index.long()[..., None].expand(-1, -1, 3))  # (B, SS, 3)
+        side = self.index.shape[-1]
+        frames = frames.permute(0, 2, 1).reshape(-1, 3, side, side)
+        return frames if side == self.side else resize_frames(frames, self.side)
+
+
+@dataclass(frozen=True)
 class Pairs:
     """A data set of N pairs. Each of M frames is held once, in memory, on a GPU or in files; a pair is two places."""
 
-    store: Tensor | MappedFrames  # uint8 (M, 3, H, W)
+    store: Tensor | MappedFrames | IndexedFrames  # uint8 (M, 3, H, W)
     first: Tensor  # int64 (N,): where in the store the frame of a pair lies
     second: Tensor  # int64 (N,): and where its next frame
     own: int | None = None  # of a mixture: the first n pairs are the run's own data, each once
@@ -141,7 +179,7 @@ class Pairs:
     @property
     def nbytes(self) -> int:
         """Bytes that the pairs take in memory, or would take there."""
-        if isinstance(self.store, Tensor):
+        if not isinstance(self.store, MappedFrames):
             return self.store.nbytes + self.first.nbytes + self.second.nbytes
         return math.prod(self.store.shape[1:]) * len(self._used()) + self.first.nbytes + self.second.nbytes
 
@@ -177,14 +215,14 @@ class Pairs:
         """The same pairs at size x size pixels (see `resize_frames`); frames in files whenever they are read."""
         if self.size == (size, size):
             return self
-        if isinstance(self.store, MappedFrames):
+        if isinstance(self.store, MappedFrames | IndexedFrames):
             return replace(self, store=replace(self.store, side=size))
         return replace(self, store=resize_frames(self.store, size))
 
     def in_memory(self) -> Pairs:
-        """The same pairs with their own frames only, all of them read."""
+        """The same pairs with their own frames only, all of them read and in colours."""
         used = self._used()
-        if not self.mapped and len(used) == len(self.store):
+        if isinstance(self.store, Tensor) and len(used) == len(self.store):
             return self
         store = torch.cat([self.store[part] for part in used.split(1024)])
         first, second = (torch.searchsorted(used, places) for places in (self.first, self.second))
@@ -202,7 +240,7 @@ def mix_pairs(own: Pairs, more: Pairs, share: float) -> Pairs:
     """
     if own.size != more.size:
         raise ValueError(f"frames of {own.size} and of {more.size} pixels cannot be mixed")
-    own, more = (pairs.in_memory() if pairs.mapped else pairs for pairs in (own, more))
+    own, more = (pairs if isinstance(pairs.store, Tensor) else pairs.in_memory() for pairs in (own, more))
     assert isinstance(own.store, Tensor) and isinstance(more.store, Tensor)
     times = max(1, math.ceil(share / (1 - share) * len(more) / len(own)))
     moved = len(own.store)

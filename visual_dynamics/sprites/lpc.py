@@ -117,7 +117,7 @@ class Layers:
             below = canvas[layer.places]
             glassy = np.flatnonzero((layer.colours[:, 3] < 255) & (below[:, 3] > 0))  # few pixels, if any
             canvas[layer.places] = layer.colours
-            canvas[layer.places[glassy]] = _blend(layer.colours[glassy], below[glassy])
+            canvas[layer.places[glassy]] = blend(layer.colours[glassy], below[glassy])
         return canvas.reshape(HEIGHT, WIDTH, 4)
 
     def _read(self, name: str) -> _Layer:
@@ -137,7 +137,7 @@ class Layers:
             raise UserError(f"{name} in {self.folder} is {size[0]}x{size[1]}, a sheet of layers is {WIDTH}x{HEIGHT}")
 
 
-def _blend(upper: Pixels, lower: Pixels) -> Pixels:
+def blend(upper: Pixels, lower: Pixels) -> Pixels:
     """Pixels (n, 4) over others, alpha not multiplied in: each product is rounded to 8 bits."""
     above, below = upper.astype(np.uint32), lower.astype(np.uint32)
     share = above[:, 3:], _times(below[:, 3:], 255 - above[:, 3:])
