@@ -18,6 +18,7 @@ from PIL import Image
 from tests.characters import noise_characters
 from tests.footage.scenes import film
 from visual_dynamics.data import figures, reed, shapes, sources
+from visual_dynamics.data.packed import Clip, PackedCharacter, pack
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.data.shards import read_manifest
 from visual_dynamics.data.sources import DataSpec, DataSplit, open_data
@@ -120,6 +121,16 @@ def test_numbers_of_characters(name: str) -> None:
 
 def noise(seed: int, height: int, width: int) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def test_packed_characters(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0)
+    clips = (Clip("walk", "up", 3),)
+    colours = pixels.integers(0, 256, (256, 4), np.uint8)
+    pack(tmp_path, (PackedCharacter(pixels.integers(0, 256, (3, 64, 64), np.uint8), colours, clips) for _ in range(31)))
+    found = opened(DataSpec(str(tmp_path), 64, background=0.0))
+    assert {split: len(frames) for split, frames in found.items()} == {"train": 87, "validation": 6, "test": 6}
+    assert not found["train"] & found["validation"]
 
 
 def test_sheets(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ from torch import Tensor
 from visual_dynamics.data import folders, reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
+from visual_dynamics.data.packed import holds_packed, packed_pairs, read_packed
 from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
 from visual_dynamics.data.shards import holds_footage, open_pairs
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, COMPOSED_TABLE, Sheet, read_sheets_at
 from visual_dynamics.errors import UserError
 
-Kind = Literal["drawn", "footage", "characters", "sheets", "pairs"]
+Kind = Literal["drawn", "footage", "characters", "packed", "sheets", "pairs"]
 DataSplit = Literal["train", "validation", "test"]
 GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 HELD_OUT_PAIRS = 256  # at most, unless another number is asked for
@@ -58,6 +59,8 @@ def recognise(spec: DataSpec) -> Kind:
         return "footage"
     if reed.holds_characters(path):
         return "characters"
+    if holds_packed(path):
+        return "packed"
     return "sheets" if sheet_layout(spec) else "pairs"
 
 
@@ -95,7 +98,7 @@ def open_data(
         return _footage(spec, split, count, stream)
     if kind == "pairs":
         return _own_pairs(spec, split, count)
-    pairs = _characters(spec, split) if kind == "characters" else _sheets(spec, split)
+    pairs = {"characters": _characters, "packed": _packed, "sheets": _sheets}[kind](spec, split)
     if pairs is None:
         return None
     if split == "train":
@@ -163,12 +166,23 @@ def _characters(spec: DataSpec, split: DataSplit) -> Pairs | None:
     return reed.sprite_pairs(characters, cast(Between, spec.between), size=max(64, spec.size)).resized(spec.size)
 
 
+def _packed(spec: DataSpec, split: DataSplit) -> Pairs | None:
+    characters = read_packed(Path(spec.data), lambda number: _is_held_out(number) == (split != "train"))
+    if not characters:
+        return None
+    between = cast(Between, spec.between)
+    return packed_pairs(characters, between, max(64, spec.size), spec.background).resized(spec.size)
+
+
 def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
-    """Of more than ten sheets, every twentieth is held out: whole characters, as frames of one are alike."""
     sheets = read_sheets_at(Path(spec.data), sheet_layout(spec) or "")
-    held_out = range(10, len(sheets), 20)
-    sheets = [sheet for place, sheet in enumerate(sheets) if (place in held_out) == (split != "train")]
+    sheets = [sheet for place, sheet in enumerate(sheets) if _is_held_out(place) == (split != "train")]
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
+
+
+def _is_held_out(place: int) -> bool:
+    """Of more than ten sheets or characters, every twentieth is held out: whole ones, as frames of one are alike."""
+    return place % 20 == 10
 
 
 def sheet_pairs(sheets: Sequence[Sheet], between: Between, size: int, background: float) -> Pairs:
