@@ -4,16 +4,19 @@ import copy
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 
 pytest.importorskip("cv2")
 
 from tests.characters import noise_characters
 from visual_dynamics.data import reed as sprites
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS, realism
 from visual_dynamics.experiments.realism import Judged, RealismOptions
@@ -22,10 +25,32 @@ from visual_dynamics.reporting.base import run_experiment
 CPU = torch.device("cpu")
 
 
+class Seen(NamedTuple):
+    """What a run used."""
+
+    inputs: Judged
+    futures: list[dict[str, Tensor]]  # that judges saw: as predicted, and snapped
+    known: Pairs  # Flow's
+    result: dict
+
+
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """Two characters for Flow, two families of two for the judges, and a model of something else."""
-    patch = pytest.MonkeyPatch()
+    patch, used, futures = pytest.MonkeyPatch(), {}, []
+    flow, judge_settings = realism.FlowTransfer, realism.judge_settings
+
+    def kept_flow(known: Pairs) -> Any:
+        used["known"] = known
+        return flow(known)
+
+    def kept(inputs: Judged, made: dict[str, Tensor], *more: Any) -> Any:
+        used["inputs"] = inputs
+        futures.append(made)
+        return judge_settings(inputs, made, *more)
+
+    patch.setattr(realism, "FlowTransfer", kept_flow)
+    patch.setattr(realism, "judge_settings", kept)
     patch.setattr(sprites, "reed_split", lambda: sprites.Split(np.arange(2), np.arange(0), np.arange(2, 6)))
     for name, value in {"FULL": realism.Judging((2, 4), 2, 2), "PART": 5}.items():
         patch.setattr(realism, name, value)
@@ -36,7 +61,34 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     made = realism.compute(options, CPU, lambda step, share: steps.append(step))
     patch.undo()
     assert {"futures, Flow", "futures, ours", "judges"} <= set(steps)
-    return json.loads(json.dumps(made.numbers))
+    return Seen(futures=futures, result=json.loads(json.dumps(made.numbers)), **used)
+
+
+@pytest.fixture(scope="module")
+def result(seen: Seen) -> dict:
+    return seen.result
+
+
+def frames_of(numbers: range) -> set[bytes]:
+    characters = noise_characters(6).subset(numbers)
+    return {frame.numpy().tobytes() for frame in sprites.sprite_pairs(characters, size=64).store}
+
+
+def test_flow_knows_training_characters_and_judges_see_test_characters(seen: Seen) -> None:
+    assert {frame.numpy().tobytes() for frame in seen.known.store} == frames_of(range(2))
+    assert {frame.numpy().tobytes() for frame in seen.inputs.frames} <= frames_of(range(2, 6))
+    for family, frame in zip(seen.inputs.families.tolist(), seen.inputs.frames, strict=True):
+        assert frame.numpy().tobytes() in frames_of(range(2, 4) if family == 0 else range(4, 6))
+
+
+def test_both_methods_are_snapped_to_the_colours_of_the_input(seen: Seen) -> None:
+    def colours(frame: Tensor) -> set[tuple[int, ...]]:
+        return set(map(tuple, frame.flatten(1).T.tolist()))
+
+    own = [colours(frame) for frame in seen.inputs.frames]
+    for made, within in zip(seen.futures, (False, True), strict=True):
+        for name in ("Flow", "ours"):
+            assert all((colours(frame) <= mine) == within for frame, mine in zip(made[name], own, strict=True)), name
 
 
 def test_every_setting_and_row_is_there(result: dict) -> None:
@@ -76,6 +128,40 @@ def test_a_cell_of_the_table(result: dict) -> None:
     known["settings"][0]["ours_minus_flow"] = {"mean": 0.1, "interval": [-0.02, 0.2]}
     line = realism.share_table(known).splitlines()[2]
     assert line.endswith("| 41.2 (35.0 to 47.8) | +10.0 (-2.0 to +20.0) |")
+
+
+def test_shares_and_their_difference_by_hand() -> None:
+    """Two judges, five inputs to answer on in three families; the first two inputs were learned from."""
+    families, unseen = torch.tensor([9, 9, 0, 0, 0, 1, 2]), torch.tensor([True, True, True, False, False, False, True])
+    nothing = torch.zeros(7, 3, 16, 16, dtype=torch.uint8)
+    answers = {
+        "Flow": torch.tensor([[True, False, False, False, False], [True, True, False, False, False]]),
+        "ours": torch.tensor([[True, True, True, False, True], [True, True, False, True, True]]),
+    }
+    found = realism.summary(answers, Judged(nothing, nothing, families, unseen, 2), seed=0)
+    rows = found["rows"]
+    assert (rows["Flow"]["share"], rows["ours"]["share"]) == pytest.approx((0.3, 0.8))
+    assert (rows["Flow"]["unseen"]["share"], rows["ours"]["unseen"]["share"]) == pytest.approx((0.5, 1.0))
+    assert rows["ours"]["judges"] == pytest.approx((0.8, 0.8))
+    assert found["ours_minus_flow"]["mean"] == pytest.approx(0.5)
+    # by family: Flow has 1.5 of 3, 0 of 1, 0 of 1; with the first alone 0.5, without it 0
+    np.testing.assert_allclose(rows["Flow"]["interval"], (0, 0.5))
+    np.testing.assert_allclose(found["ours_minus_flow"]["interval"], (1 / 3, 1))
+
+
+def test_the_headline_shows_both_halves_and_who_wins(result: dict) -> None:
+    known = copy.deepcopy(result)
+    for setting in known["settings"]:
+        ahead, behind = ("ours", "Flow") if setting["snapped"] else ("Flow", "ours")
+        setting["rows"][ahead] |= {"share": 0.2, "interval": [0.1, 0.3]}
+        setting["rows"][behind] |= {"share": 0.02, "interval": [0.01, 0.03]}
+        setting["ours_minus_flow"]["interval"] = [0.1, 0.3] if setting["snapped"] else [-0.3, -0.1]
+    many, few = "20.0 (10.0 to 30.0) / 20.0 (10.0 to 30.0)", "2.0 (1.0 to 3.0) / 2.0 (1.0 to 3.0)"
+    line = realism.headline(known)
+    assert line.ours == f"as predicted {few}; snapped {many} (a judge)"
+    assert line.floor == f"Flow: as predicted {many} (Flow wins); snapped {few} (ours wins)"
+    known["settings"][-1]["ours_minus_flow"]["interval"] = [-0.1, 0.3]
+    assert realism.headline(known).floor.endswith("(neither wins)")
 
 
 def inputs(seed: int) -> Judged:
