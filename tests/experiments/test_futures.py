@@ -13,6 +13,7 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.characters import noise_characters
+from visual_dynamics.api import load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs, resize_frames
@@ -69,6 +70,26 @@ def test_every_row_and_picture_is_there(shown: Shown) -> None:
         error = ((row.input / 255 - row.truth / 255) ** 2).sum()
         assert numbers["errors"]["copy"] == pytest.approx(error) and numbers["errors"]["reconstruction"] > 0
     assert shown.result["protocol"]["flow"] == {"pairs": 20, "source": "training scenes"}
+
+
+def test_each_row_has_codes_of_its_own(shown: Shown, tiny_weights_file: Path) -> None:
+    """Those of `sample --seed`, from the row's own seed; the reconstruction is the pair encoded and decoded."""
+    model = load(tiny_weights_file)
+    for place, (row, numbers) in enumerate(zip(shown.rows, shown.result["rows"], strict=True)):
+        assert numbers["seed"] == 4 + place
+        assert np.array_equal(row.samples, model.sample(row.input, 3, 4 + place))
+        assert not np.array_equal(row.samples, model.sample(row.input, 3, 5 + place))
+        assert len({sample.tobytes() for sample in row.samples}) == 3
+        reconstruction = model.apply(row.input, model.encode(row.input, row.truth))
+        error = ((reconstruction / 255 - row.truth / 255) ** 2).sum()
+        assert numbers["errors"]["reconstruction"] == pytest.approx(error)
+
+
+def test_the_headline_says_the_range() -> None:
+    errors = [{"reconstruction": 1.0, "copy": 30.0}, {"reconstruction": 4.0, "copy": 10.0}]
+    line = futures.headline({"rows": [{"errors": each} for each in errors]})
+    assert (line.ours, line.floor) == ("2.5 (1.0 to 4.0)", "20.0 (10.0 to 30.0) (copying the input)")
+    assert "mean (range) of 2 rows" in line.measure
 
 
 def test_the_seed_decides(shown: Shown, tiny_weights_file: Path) -> None:
@@ -133,6 +154,8 @@ def test_sprites_are_neighbouring_frames_of_test_characters(
     assert {number for number, *_ in shown} == {"2", "3", "5"}
     assert {animation for _, animation, _ in shown} == {"spellcast", "thrust", "walk"}
     assert made.result["protocol"]["flow"]["pairs"] == 157
+    flow = futures.sprite_inputs(tmp_path / "packed", 3, 0, 64, lambda step, share: None).flow
+    assert flow is not None and torch.equal(flow.store, sprites.sprite_pairs(characters.subset([0])).store)
     assert "Liberated Pixel Cup" in futures.draw(made.result, tmp_path)
     assert set(made.made.pictures) == {"futures-sprites.png", "futures-sprites_extrapolation.png"}
 
