@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from tests.conftest import seeded
-from visual_dynamics.evaluation.video_motion import Regions, most_change, numbers, pair_sums, regions
+from visual_dynamics.evaluation.video_motion import (
+    Regions,
+    Sums,
+    most_change,
+    numbers,
+    pair_sums,
+    regions,
+    scene_intervals,
+)
 
 
 def corner(height: int, width: int, size: int = 8) -> torch.Tensor:
@@ -70,6 +78,16 @@ def test_pairs_count_by_their_motion_and_pixels() -> None:
     found = numbers([pair_sums(frame, t, p[None], everywhere) for t, p in ((large, large), (little, frame))])
     assert found["explained"] == pytest.approx(1 - 0.01 / (0.64 + 0.01))
     assert found["outside"] is None and found["ratio"] is None and found["still"] is None
+
+
+def test_intervals_are_over_scenes() -> None:
+    """Scene a: 2 of 8 explained, in two pairs; scene b: 4 of 4. Drawn twice a has 1/4, b all, and both 6/12."""
+    none = dict.fromkeys(Sums._fields, 0.0)
+    a, b = Sums(**none | {"true_motion": 4.0, "error": 3.0}), Sums(**none | {"true_motion": 4.0})
+    found = scene_intervals(["a", "b", "a"], [{"it": a}, {"it": b}, {"it": a}], ["explained", "still"])
+    assert found is not None and found["it"]["explained"] == pytest.approx((0.25, 1.0))
+    assert "still" not in found["it"]  # there is no such pixel
+    assert scene_intervals(["a", "a"], [{"it": a}, {"it": a}], ["explained"]) is None
 
 
 def test_two_samples_differ_as_all_two_of_them_on_average() -> None:

@@ -98,8 +98,17 @@ def test_errors_are_those_of_the_region() -> None:
     predicted[0, :, :2] = 0.5
     region = torch.stack([box(slice(1, 3), slice(0, 4), 8), box(slice(0), slice(0), 8)])
     found = errors(predicted, truth, {"some": region, "none": torch.zeros_like(region)})
-    assert found["some"] == {"mean": 0.125, "sum": 4 * 3 * 0.25 / 2}
-    assert found["none"] == {"mean": None, "sum": 0.0}
+    assert found["some"] == {"mean": 0.125, "interval": (0.125, 0.125), "sum": 4 * 3 * 0.25 / 2}  # of one scene alone
+    assert found["none"] == {"mean": None, "interval": None, "sum": 0.0}
+
+
+def test_intervals_are_over_scenes() -> None:
+    """Two scenes, one pixel of error 0.25 and three without: drawn twice the first has 0.25, the other 0, both 1/16."""
+    truth, predicted = torch.zeros(2, 3, 8, 8), torch.zeros(2, 3, 8, 8)
+    predicted[0] = 0.5
+    region = torch.stack([box(slice(1, 2), slice(0, 1), 8), box(slice(1, 2), slice(0, 3), 8)])
+    found = errors(predicted, truth, {"some": region})["some"]
+    assert found["mean"] == 0.0625 and found["interval"] == (0.0, 0.25) and found["sum"] == 3 * 0.25 / 2
 
 
 def test_it_zooms_to_the_region_within_the_frame() -> None:
@@ -147,7 +156,12 @@ def test_shown_are_the_scenes_that_reveal_most(measured: Measured, result: dict)
 def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = disocclusion.draw(result, tmp_path)
     assert text.count("| true flow |") == 2 and "| **ours** |" in text and not list(tmp_path.iterdir())
-    assert disocclusion.headline(result).ours == f"{result['rows']['ours']['objects']['mean']:.4f}"
+    found = result["rows"]["ours"]["objects"]
+    low, high = found.pop("interval")
+    assert low <= found["mean"] <= high
+    assert disocclusion.headline(result).ours == f"{found['mean']:.4f}"  # a result without intervals
+    found["interval"] = [low, high]
+    assert disocclusion.headline(result).ours == f"{found['mean']:.4f} ({low:.4f} to {high:.4f})"
 
 
 def test_the_outline_lies_on_the_border_of_the_region() -> None:

@@ -24,6 +24,26 @@ def test_metrics_of_the_truth_and_of_a_copy() -> None:
     assert metrics(before // 2, before, before)[3] == 0
 
 
+def test_metrics_by_hand() -> None:
+    """Pixels of 51; a block of 8 x 8 becomes 102: it moves. Predicted: half of it, as 153, and a still pixel of 56."""
+    before = np.full((512, 512, 3), 51, np.uint8)
+    after, made = before.copy(), before.copy()
+    after[100:108, 200:208] = 102
+    made[100:108, 200:204] = 153
+    made[0, 0] = 56
+    moving, whole, sharpness, still = metrics(made, before, after)
+    in_motion = 3 * (32 * 0.2**2 + 32 * 0.2**2) / 64  # too bright by 0.2, and missing 0.2
+    assert moving == pytest.approx(in_motion) and whole == pytest.approx(in_motion + 3 * (5 / 255) ** 2 / 64)
+    borders = 3 * ((8 + 8 + 4 + 4) * 0.4**2 + 2 * (5 / 255) ** 2)  # of 8 x 4 pixels, and of the corner
+    assert sharpness == pytest.approx(borders / (3 * 32 * 0.2**2))
+    assert still == pytest.approx(100 * (1 - 1 / (512**2 - 64)))
+
+
+def test_intervals_are_over_scenes() -> None:
+    scenes = np.array([[1.0, 5.0], [3.0, 5.0]])
+    assert full_size.intervals(scenes) == [(1.0, 3.0), (5.0, 5.0)]
+
+
 def test_what_can_move_is_near_the_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(full_size, "SIZE", 128)
     scene = draw_scenes(1, 4)
@@ -46,4 +66,7 @@ def test_compute_and_draw(tmp_path: Path) -> None:
     figure = Image.open(io.BytesIO(measured.pictures["full-size.png"]))
     assert figure.width > 6 * 300 and figure.height > 300
     assert "| **ours** |" in full_size.draw(result, tmp_path)
-    assert full_size.headline(result).ours == f"{result['tables']['flat']['ours'][1]:.1f}"
+    mean = f"{result['tables']['flat']['ours'][1]:.1f}"
+    assert full_size.headline(result).ours == f"{mean} ({mean} to {mean})"  # one scene
+    del result["intervals"]
+    assert full_size.headline(result).ours == mean and "| **ours** |" in full_size.draw(result, tmp_path)

@@ -15,6 +15,7 @@ from tests.conftest import seeded
 from visual_dynamics.api import load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.experiments import latents
 from visual_dynamics.experiments.latents import (
     LatentsOptions,
@@ -34,6 +35,7 @@ def make(options: LatentsOptions) -> dict:
 @pytest.fixture(scope="module")
 def result(tiny_weights_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
     patch = pytest.MonkeyPatch()
+    patch.setattr(latents, "SLOW_DRAWS", 20)
     patch.setattr(sprites, "reed_split", lambda: sprites.Split(*map(np.arange, (1, 1)), np.array([1, 2])))
     folder = tmp_path_factory.mktemp("sprites") / "packed"
     sprites.pack_characters(noise_characters(3), folder)
@@ -71,7 +73,8 @@ def test_tables_and_figure_come_from_the_json_alone(result: dict, tmp_path: Path
     result["sets"]["Sprites"]["z_logvar"]["centre"][5] = -20.0
     text = latents.draw(result, tmp_path)
     found = result["sets"]
-    counts = " | ".join(str(found[name]["non_zero"]) for name in found)
+    each = [(one["non_zero"], *one["intervals"]["non_zero"]) for one in found.values()]
+    counts = " | ".join(f"{count} ({low:.0f} to {high:.0f})" for count, low, high in each)
     assert f"| non-zero elements in z_mean | 299 | 54 | 978 | {counts} |" in text
     assert "| dominating PCA components | 5 | 5 | 47 |" in text and " above 0.1, " in text
     assert "1 of its log-variances lie at the motion encoder's limit" in text
@@ -131,6 +134,19 @@ def test_non_zero_elements() -> None:
     assert non_zero(mean) == 3
     assert [non_zero(mean, threshold) for threshold in (0.0, 0.05, 0.3, 5)] == [5, 5, 2, 0]
     assert non_zero(mean[torch.randperm(pairs)]) == non_zero(-mean) == 3
+
+
+def test_counts_have_intervals_over_pairs() -> None:
+    """The second dimension varies in one pair of three; without this pair it is zero."""
+    mean = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]])
+    found = latents.count_intervals(mean, 400)
+    assert found["non_zero"] == (1, 2)
+    assert found["components"][0] < found["components"][1] == 2
+    assert "intervals" not in latents.measure(load("shapes"), "shapes", few_pairs(), lambda share: None, draws=0)
+
+
+def few_pairs() -> Pairs:
+    return shapes.shapes_pairs(2, 0, "test", "smooth", 64)
 
 
 def test_intervals_are_mean_and_deviation() -> None:

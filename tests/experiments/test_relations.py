@@ -52,7 +52,10 @@ def test_scores_of_a_graph() -> None:
     right = score(graph(masks, pair(1, 2)), VISIBLE)
     none = score(graph(masks), VISIBLE)
     row = summary([one, right, none, score(graph(masks), VISIBLE / 2)])  # in the last only 18 of the triangle
-    assert row["found"] == {"32": {"images": 3, "share": 2 / 3}, "12": {"images": 4, "share": 0.5}}
+    found = {name: (each["images"], each["share"]) for name, each in row["found"].items()}
+    assert found == {"32": (3, 2 / 3), "12": (4, 0.5)}
+    assert row["found"]["12"]["interval"] == pytest.approx((0.1500, 0.8500), abs=1e-4)  # Wilson's of 2 in 4
+    assert row["false_interval"] == pytest.approx((0.0456, 0.6994), abs=1e-4)  # and of 1 in 4
     assert row["false"] == 0.25 and row["false_each"] == {"circle-square": 0, "square-triangle": 0.25}
     assert row["segments"] == 3 and row["seen"] == pytest.approx((3 + 3 + 3 + 0) / 4) and row["right_segments"] == 0.75
     assert row["strengths"]["circle-triangle"] == pytest.approx(0.85)
@@ -99,3 +102,13 @@ def test_every_row_is_measured(measured: Measured) -> None:
 def test_tables_come_from_the_json_alone(measured: Measured, tmp_path: Path) -> None:
     text = relations.draw(json.loads(json.dumps(measured.numbers)), tmp_path)
     assert "circle-triangle found" in text and "| **sampled futures** |" in text and "| to reach |" in text
+
+
+def test_headline(measured: Measured) -> None:
+    result = json.loads(json.dumps(measured.numbers))
+    row = result["rows"]["ours"]
+    row["found"]["32"] = {"images": 4, "share": 0.5, "interval": [0.15, 0.85]}
+    row["false"], row["false_interval"] = 0.25, [0.0456, 0.6994]
+    assert relations.headline(result).ours == "50.0 (15.0 to 85.0) % / 25.0 (4.6 to 69.9) %"
+    del row["found"]["32"]["interval"], row["false_interval"]
+    assert relations.headline(result).ours == "50.0 % / 25.0 %"

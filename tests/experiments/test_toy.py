@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -22,9 +23,12 @@ def chance(seed: int = 0) -> torch.Generator:
 @pytest.fixture(scope="module")
 def result() -> dict:
     progress: list[tuple[str, float]] = []
+    patch = pytest.MonkeyPatch()
+    patch.setattr(toy, "SEEDS", 2)
     made = toy.compute(ExperimentOptions(samples=4000), CPU, lambda *step: progress.append(step)).numbers
+    patch.undo()
     for name in ("deterministic", "prior", "conditional"):
-        assert (name, 1.0) in progress
+        assert {(f"{name}, seed 0", 1.0), (f"{name}, seed 1", 1.0)} < set(progress)
     return json.loads(json.dumps(made, allow_nan=False))
 
 
@@ -51,9 +55,41 @@ def test_figure_comes_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert Image.open(tmp_path / "toy.png").size[0] > 800
 
 
+def test_divergences_by_hand(result: dict) -> None:
+    """NumPy on the stored histograms, for each row that has one: the sum over bins, the one outside included."""
+    for name in ("prior", "conditional"):
+        for kind in toy.OBJECTS:
+            p, q = (np.array(result["histograms"][row][kind]).ravel() for row in ("truth", name))
+            p, q = (np.round(shares * 160_000) / 160_000 for shares in (p, q))  # six digits are stored
+            p, q = (np.append(shares, max(0.0, 1 - shares.sum())) for shares in (p, q))
+            q = (q + 1e-6) / (q + 1e-6).sum()
+            divergence = sum(one * np.log(one / other) for one, other in zip(p, q, strict=True) if one > 0)
+            assert result["kl"][name][kind] == pytest.approx(divergence, abs=1e-6)
+
+
+def test_mean_and_range_over_seeds(result: dict, tmp_path: Path) -> None:
+    one, two = ({"ours": {"circle": circle, "square": 1.0}} for circle in (0.25, 0.75))
+    assert toy.over_seeds([one, two]) == {
+        "count": 2,
+        "mean": {"ours": {"circle": 0.5, "square": 1.0}},
+        "range": {"ours": {"circle": [0.25, 0.75], "square": [1.0, 1.0]}},
+    }
+    low, high = result["seeds"]["range"]["conditional"]["circle"]
+    mean = result["seeds"]["mean"]["conditional"]["circle"]
+    assert low < mean < high and result["kl"]["conditional"]["circle"] in (low, high)  # of two the first is one end
+    line = toy.headline(result)
+    assert line.measure.endswith("mean (range) of 2 seeds") and line.ours.startswith(
+        f"{mean:.3f} ({low:.3f} to {high:.3f}) /"
+    )
+    older = {name: part for name, part in result.items() if name != "seeds"}
+    assert toy.headline(older).ours.startswith(f"{result['kl']['conditional']['circle']:.3f} /")
+    assert "seeds" not in toy.draw(older, tmp_path)
+
+
 def test_same_seed_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """And one pair is enough to run."""
     monkeypatch.setattr(toy, "DRAWN", 50)
+    monkeypatch.setattr(toy, "SEEDS", 1)
     state = torch.get_rng_state()
     one, again, other = (toy.compute(ExperimentOptions(1, seed), CPU, lambda *_: None).numbers for seed in (3, 3, 4))
     assert one["kl"] == again["kl"] and one["means"] == again["means"] != other["means"]

@@ -171,6 +171,11 @@ def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert "not comparable | 31.3 | 36.7 |" in text and "not people" in text
     made = video.headline(result)
     assert made.ours.count(" / ") == made.measure.count(" / ") == 2 and made.floor.startswith("0.0 / ")
+    low, high = result["intervals"][CODE]["explained"]
+    explained = f"{video.cell('explained', result['rows'][CODE])} ({100 * low:.1f} to {100 * high:.1f})"
+    assert made.ours.startswith(explained) and f"| **{explained}** |" in text
+    older = {name: part for name, part in result.items() if name != "intervals"}
+    assert video.headline(older).ours.startswith(f"{video.cell('explained', result['rows'][CODE])} / ")
     single = video.draw(result | {"judge": None}, tmp_path)
     assert "### Judge" not in single and "Judge: none, as all pairs are from one take." in single
 

@@ -8,7 +8,9 @@ Letters in shape comments: N pairs of a take, n predicted frames of one input, H
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.evaluation.intervals import bootstrap_interval
 
 MOVES = 16  # levels of 255, in any channel: a pixel that changes by more in any pair moves
 NEVER_MOVES = 8  # levels: a pixel that changes by less in all pairs never moves; noise of cameras and codecs is below
@@ -100,7 +103,7 @@ def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
     inside_share   the part of it that lies in moving regions
     """
     each = list(sums)
-    total = Sums(*(sum(values) for values in zip(*each, strict=True)))
+    total = added(each)
     error = _share(total.error, total.true_motion)
     inside, outside = _share(total.inside, total.pixels_inside), _share(total.outside, total.pixels_outside)
     return {
@@ -114,6 +117,33 @@ def numbers(sums: Iterable[Sums]) -> dict[str, float | None]:
         "diversity": _share(total.between, total.true_motion),
         "inside_share": _share(total.between_inside, total.between),
     }
+
+
+def scene_intervals(
+    scenes: Sequence[str], sums: Sequence[dict[str, Sums]], metrics: Sequence[str]
+) -> dict[str, Any] | None:
+    """Intervals of metrics of each method over scenes, which come with all of their pairs; None for a single scene.
+
+    Of metrics that have a number.
+    """
+    names = sorted(set(scenes))
+    if len(names) < 2:
+        return None
+    found: dict[str, Any] = {}
+    for method in sums[0]:
+        each = [added(one[method] for one, scene in zip(sums, scenes, strict=True) if scene == name) for name in names]
+
+        def metric(places: Iterable[int], name: str, each: list[Sums] = each) -> float:
+            value = numbers(each[place] for place in places)[name]
+            return math.nan if value is None else value
+
+        known = [name for name in metrics if numbers(each)[name] is not None]
+        found[method] = {name: bootstrap_interval(partial(metric, name=name), len(each)) for name in known}
+    return found
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    return Sums(*(sum(values) for values in zip(*sums, strict=True)))
 
 
 def by_scene(scenes: Sequence[str], sums: Sequence[dict[str, Sums]], where: Sequence[Regions]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Cost       some five minutes on two CPU cores.
 Protocol: 200 test scenes of the textured world, drawn at sub-pixel places. A part of an object is revealed if the true
 next frame shows it, but before it was covered by another object or outside the frame. Background is revealed if an
 object covered it. A pixel belongs to such a region if at least half of it is revealed. Errors are measured there alone;
-colours are in [0, 1].
+colours are in [0, 1]. Intervals are over scenes, each with all of its pixels of a region.
 
 Rows: "ours" moves the input by the motion code of its true pair, which has seen the answer. "ours, code of another
 scene" takes the code from a scene that looks different and moves alike. "true flow" takes every pixel from the place
@@ -37,9 +37,10 @@ from visual_dynamics.baselines import FlowTransfer, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pair
 from visual_dynamics.data.shapes_drawing import DARK
+from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import Group, framed, listed, number, sheet, table, to_pixels, zoomed
+from visual_dynamics.reporting.drawing import Group, framed, sheet, table, to_pixels, with_interval, zoomed
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.predictor import Predictor
 
@@ -156,13 +157,18 @@ def true_flow(scenes: shapes.Scenes, size: int) -> Tensor:
     return -motions[each, shown].permute(0, 3, 1, 2) * size / shapes.SIZE
 
 
-def errors(predicted: Tensor, truth: Tensor, regions: dict[str, Tensor]) -> dict[str, dict[str, float | None]]:
-    """For each region the mean squared error of a colour (None where it is empty), and the sum, a scene on average."""
+def errors(predicted: Tensor, truth: Tensor, regions: dict[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """For each region the mean squared error of a colour, with its interval, and the sum, a scene on average.
+
+    The mean is None where a region is empty.
+    """
     squared = (predicted - truth).square().sum(1).double()  # (N, S, S)
-    found: dict[str, dict[str, float | None]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, region in regions.items():
-        total, pixels = float(squared[region].sum()), int(region.sum())
-        found[name] = {"mean": total / (3 * pixels) if pixels else None, "sum": total / len(truth)}
+        inside, scene = squared[region], region.nonzero()[:, 0]
+        found[name] = {"mean": None, "interval": None, "sum": float(inside.sum()) / len(truth)}
+        if len(inside):
+            found[name] |= {"mean": float(inside.mean()) / 3, "interval": cluster_interval(inside / 3, scene)}
     return found
 
 
@@ -227,7 +233,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     protocol = result["protocol"]
     return "\n\n".join(
         [
-            "### Revealed by the motion: squared error of a colour, in thousandths",
+            "### Revealed by the motion: squared error of a colour, in thousandths (95 % interval)",
             error_table(result, "mean", 1000, 1),
             "### The same, summed over the region of a scene",
             error_table(result, "sum", 1, 2),
@@ -242,13 +248,18 @@ def error_table(result: dict[str, Any], what: str, scale: float, digits: int) ->
     """One number of every method and region."""
     rows = [["pixels", *(f"{result['pixels'][name]:,}" for name in REGIONS)]]
     rows += [
-        [row, *(number(found[name][what], digits, scale) for name in REGIONS)] for row, found in result["rows"].items()
+        [row, *(error_cell(found[name], what, scale, digits) for name in REGIONS)]
+        for row, found in result["rows"].items()
     ]
     return table([what, *REGIONS.values()], rows, bold=["ours"])
 
 
+def error_cell(found: dict[str, Any], what: str, scale: float, digits: int) -> str:
+    return with_interval(found[what], found.get("interval") if what == "mean" else None, digits, scale)
+
+
 def headline(result: dict[str, Any]) -> Headline:
-    ours, floor = (listed([result["rows"][row]["objects"]["mean"]], 4) for row in ("ours", PLAIN))
+    ours, floor = (error_cell(result["rows"][row]["objects"], "mean", 1, 4) for row in ("ours", PLAIN))
     measure = "squared error of a colour where an object is revealed"
     return Headline(measure, "no numbers", ours, f"{floor} (truth without texture)")
 

@@ -9,7 +9,7 @@ motion code of the true pair, averaged down to the model's size, moves the input
 next picture at 512. Errors are squared differences of colours in [0, 1], summed over 512 x 512 x 3 and divided by 64:
 they compare with errors at 64 x 64. Sharpness is the sum of squared differences between neighbouring pixels, divided by
 that of the truth. Still pixels are those that are the same in both true pictures; their row is the share that changes
-by less than 4/255.
+by less than 4/255. Means over scenes, with intervals over scenes.
 
 "enlarged" is the model's own frame. "difference added" is the input plus the enlarged difference between the model's
 two frames. "optical flow" is the input warped by OpenCV's DIS flow between these frames, plus the enlarged rest. "ours"
@@ -32,9 +32,10 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import load_cv2, warp
 from visual_dynamics.data import shapes
 from visual_dynamics.data.shapes import draw_large
+from visual_dynamics.evaluation.intervals import Interval, cluster_interval
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import Group, number, sheet, table, to_pixels
+from visual_dynamics.reporting.drawing import Group, number, sheet, table, to_pixels, with_interval
 from visual_dynamics.sampling.moves import reconstruct
 
 SIZE = 512
@@ -82,6 +83,10 @@ def compute(options: FullSizeOptions, device: torch.device, progress: Progress) 
             name: {method: [float(mean) for mean in np.mean(each, 0)] for method, each in found.items()}
             for name, found in tables.items()
         },
+        "intervals": {
+            name: {method: intervals(np.array(each)) for method, each in found.items()}
+            for name, found in tables.items()
+        },
         "never_moving": {name: {"mean": float(np.mean(shares)), "least": min(shares)} for name, shares in kept.items()},
         "protocol": {"scenes": count, "size": SIZE, "model_size": model.size, "futures": FUTURES},
     }
@@ -125,6 +130,11 @@ def metrics(picture: Pixels, before: Pixels, after: Pixels) -> list[float]:
     return [float(error[moving].sum()), float(error.sum()), _edges(picture) / _edges(after), 100 * float(still)]
 
 
+def intervals(scenes: NDArray[np.float64]) -> list[Interval]:
+    """Of the mean of each metric, (scenes, metrics), over the scenes."""
+    return [cluster_interval(torch.from_numpy(values), torch.arange(len(values))) for values in scenes.T]
+
+
 def unchanged(picture: Pixels, before: Pixels) -> NDArray[np.bool_]:
     return np.abs(picture.astype(np.int16) - before).max(-1) < CHANGED
 
@@ -158,11 +168,8 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """A table for each grain, and the shares of still pixels."""
     parts = []
     for name, found in result["tables"].items():
-        rows = [
-            [method, *(number(value, digits) for value, digits in zip(values, METRICS.values(), strict=True))]
-            for method, values in found.items()
-        ]
-        parts += [f"### Shapes, {name}", table(["", *METRICS], rows, bold=["ours"])]
+        rows = [[method, *(metric(result, name, method, place) for place in range(len(METRICS)))] for method in found]
+        parts += [f"### Shapes, {name}", table(["mean of scenes (95 % interval)", *METRICS], rows, bold=["ours"])]
     never = "; ".join(
         f"{name} {number(found['mean'], 2)} % (least {number(found['least'], 2)} %)"
         for name, found in result["never_moving"].items()
@@ -175,9 +182,14 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     return "\n\n".join(parts)
 
 
+def metric(result: dict[str, Any], name: str, method: str, place: int) -> str:
+    """One cell of a table."""
+    interval = result["intervals"][name][method][place] if "intervals" in result else None
+    return with_interval(result["tables"][name][method][place], interval, list(METRICS.values())[place])
+
+
 def headline(result: dict[str, Any]) -> Headline:
-    found = result["tables"]["flat"]
-    ours, other = (number(found[method][1], 1) for method in ("ours", "enlarged"))
+    ours, other = (metric(result, "flat", method, list(METRICS).index("error")) for method in ("ours", "enlarged"))
     return Headline("squared error at full size", "", ours, f"{other} (the model's frame, enlarged)")
 
 

@@ -11,8 +11,8 @@ Protocol: 1,000 pairs that are not for training (the paper takes training pairs)
 sub-pixel places. Sprites: neighbouring frames of Reed's 100 test characters, drawn by the seed. An element of z_mean is
 non-zero if its root mean square over the pairs exceeds 0.1, a tenth of the prior's deviation. The paper names no
 threshold, so the counts for other thresholds stand beside it. PCA components: the fewest that hold 95 % of the variance
-of z_mean. A dimension is active if its KL divergence to the prior exceeds 0.01 nats on average; a weights file stores
-the posteriors of these dimensions only.
+of z_mean. Both have an interval over pairs: the statistic of pairs drawn again. A dimension is active if its KL
+divergence to the prior exceeds 0.01 nats on average; a weights file stores the posteriors of these dimensions only.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs, spread
+from visual_dynamics.evaluation.intervals import SLOW_DRAWS, Interval, bootstrap_interval
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import number, plot, table
+from visual_dynamics.reporting.drawing import number, plot, table, with_interval
 from visual_dynamics.sampling.latents import ACTIVE_NATS
 
 NON_ZERO = 0.1  # an element of z_mean with a larger root mean square is not zero; the prior's deviation is 1
@@ -88,8 +89,10 @@ def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> Pairs:
     return every.subset(spread(len(every), count, seed)).resized(size)
 
 
-def measure(model: Model, name: str, pairs: Pairs, progress: Callable[[float], object]) -> dict[str, Any]:
-    """All numbers of one model."""
+def measure(
+    model: Model, name: str, pairs: Pairs, progress: Callable[[float], object], draws: int = SLOW_DRAWS
+) -> dict[str, Any]:
+    """All numbers of one model; intervals of counts from so many draws of the pairs, none from 0."""
     posterior = encode(model, pairs, progress)
     mean, log_variance = posterior
     nats = kl_per_dimension(posterior).double().mean(0)
@@ -102,6 +105,7 @@ def measure(model: Model, name: str, pairs: Pairs, progress: Callable[[float], o
         "non_zero_by_threshold": {f"{threshold:g}": non_zero(mean, threshold) for threshold in THRESHOLDS},
         "components": dominating_components(mean),
         "component_shares": rounded(component_shares(mean)),
+        **({"intervals": count_intervals(mean, draws)} if draws else {}),
         "active": int((nats > ACTIVE_NATS).sum()),
         "inactive": (nats <= ACTIVE_NATS).nonzero().flatten().tolist(),
         "nats": rounded(nats),
@@ -157,6 +161,14 @@ def dominating_components(mean: Tensor, share: float = SHARE) -> int:
     return int((shares.cumsum(0) < share).sum()) + 1 if shares.any() else 0
 
 
+def count_intervals(mean: Tensor, draws: int) -> dict[str, Interval]:
+    """Of the two counts of z_mean (N, D), over pairs."""
+    return {
+        "non_zero": bootstrap_interval(lambda places: non_zero(mean[places]), len(mean), draws=draws),
+        "components": bootstrap_interval(lambda places: dominating_components(mean[places]), len(mean), draws=draws),
+    }
+
+
 def _check(values: Tensor) -> None:
     if values.ndim != 2 or not values.numel():
         raise ValueError(f"expected (N, D), not {tuple(values.shape)}")
@@ -178,7 +190,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 def headline(result: dict[str, Any]) -> Headline:
     sets = result["sets"]
-    ours = " / ".join(f"{found['components']} (z of {found['latent']:,})" for found in sets.values())
+    ours = " / ".join(f"{count_cell(found, 'components')} with a z of {found['latent']:,}" for found in sets.values())
     paper = " / ".join(str(result["paper"]["components"][name]) for name in sets)
     return Headline(f"dominating PCA components: {' / '.join(sets)}", f"{paper} (z of 3,200)", ours, "none")
 
@@ -190,12 +202,16 @@ def main_table(result: dict[str, Any]) -> str:
     unknown = [""] * len(paper["non_zero"])
     rows = {
         "dimensions of z": [f"{z:,}" for z in [paper["latent"]] * len(unknown) + [s["latent"] for s in sets]],
-        "non-zero elements in z_mean": [*paper["non_zero"].values(), *(s["non_zero"] for s in sets)],
-        "dominating PCA components": [*paper["components"].values(), *(s["components"] for s in sets)],
+        "non-zero elements in z_mean": [*paper["non_zero"].values(), *(count_cell(s, "non_zero") for s in sets)],
+        "dominating PCA components": [*paper["components"].values(), *(count_cell(s, "components") for s in sets)],
         f"active (KL above {result['protocol']['active_nats']:g} nats)": [*unknown, *(s["active"] for s in sets)],
         "KL in all, nats": [*unknown, *(number(s["nats_in_all"], 1) for s in sets)],
     }
     return table(head, [[name, *map(str, cells)] for name, cells in rows.items()])
+
+
+def count_cell(found: dict[str, Any], name: str) -> str:
+    return with_interval(found[name], found.get("intervals", {}).get(name), 0)
 
 
 def notes(result: dict[str, Any]) -> str:

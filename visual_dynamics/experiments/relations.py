@@ -17,6 +17,8 @@ them. A shape is visible if at least 32 of 64x64 pixels are seen, a quarter of t
 the share at 12 pixels. A shape that is cut into several segments has an edge if one of them has. The strength of a pair
 of shapes is that of its two largest segments.
 
+Intervals of shares are Wilson's, over images.
+
 Ceiling: the same with true futures of the first 50 images, drawn by the world's law. Floor: the measured motions of
 each segment in another random order, so that nothing depends on anything.
 
@@ -39,6 +41,7 @@ from torch import Tensor
 
 from visual_dynamics.api import load
 from visual_dynamics.data import shapes
+from visual_dynamics.evaluation.intervals import wilson_interval
 from visual_dynamics.relations.dependence import PERMUTATIONS, Dependence, dependences
 from visual_dynamics.relations.graph import (
     LEVEL,
@@ -51,8 +54,8 @@ from visual_dynamics.relations.graph import (
     find_relations,
     relations_of,
 )
-from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Measured, Progress
-from visual_dynamics.reporting.drawing import Group, enlarged, number, sheet, table, to_pixels
+from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
+from visual_dynamics.reporting.drawing import Group, enlarged, number, sheet, table, to_pixels, with_interval
 
 IMAGES, SMALL_IMAGES = 200, 10
 TRUE_IMAGES, SMALL_TRUE_IMAGES = 50, 5  # with true futures
@@ -188,12 +191,13 @@ def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
     found = {}
     for pixels in VISIBLE:
         seen = [one for one in scores if both_seen(one, pixels)]
-        found[str(pixels)] = {"images": len(seen), "share": mean(TRUE_EDGE in one["found"] for one in seen)}
+        found[str(pixels)] = {"images": len(seen), **share(TRUE_EDGE in one["found"] for one in seen)}
     known = [one["angles"] for one in scores if one["angles"]]
     return {
         "images": len(scores),
         "found": found,
-        "false": mean(is_false(one) for one in scores),
+        "false": (false := share(is_false(one) for one in scores))["share"],
+        "false_interval": false["interval"],
         "false_each": {name: mean(name in one["found"] for one in scores) for name in EDGES[1:]},
         "one_shape": mean(any(f"{name}-{name}" in one["found"] for name in shapes.OBJECTS) for one in scores),
         "strengths": {
@@ -207,6 +211,13 @@ def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
         ),
         "angles": {name: mean(one[name] for one in known) for name in TRUE_DIRECTIONS},
     }
+
+
+def share(answers: Iterable[bool]) -> dict[str, Any]:
+    """Share of yes, with its interval over images; None without any image."""
+    known = list(answers)
+    found = mean(known)
+    return {"share": found, "interval": None if found is None else wilson_interval(found, len(known))}
 
 
 def mean(values: Iterable[float]) -> float | None:
@@ -247,13 +258,14 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 def edge_table(result: dict[str, Any]) -> str:
     first, second = result["protocol"]["visible"]
     target = result["protocol"]["target"]
-    head = ["", "images", f"circle-triangle found, both visible (at least {first} px)", f"at least {second} px"]
+    head = ["(95 % interval)", "images"]
+    head += [f"circle-triangle found, both visible (at least {first} px)", f"at least {second} px"]
     rows = [["to reach", "", f"≥ {percent(target['found'])}", "", f"≤ {percent(target['false'])}", "", ""]]
     for name, title in ROWS.items():
         row = result["rows"][name]
         found = [row["found"][str(pixels)] for pixels in (first, second)]
-        shares = [f"{percent(one['share'])} of {one['images']}" for one in found]
-        false = [percent(value) for value in (row["false"], *row["false_each"].values())]
+        shares = [f"{percent(one['share'], one.get('interval'))} of {one['images']}" for one in found]
+        false = [percent(row["false"], row.get("false_interval")), *map(percent, row["false_each"].values())]
         rows.append([title, str(row["images"]), *shares, *false])
     return table([*head, "false edge", *EDGES[1:]], rows, bold=[ROWS["ours"]])
 
@@ -271,8 +283,22 @@ def segment_table(result: dict[str, Any]) -> str:
     return table(head, rows, bold=[ROWS["ours"]])
 
 
-def percent(value: float | None) -> str:
-    return "none" if value is None else f"{100 * value:.1f} %"
+def percent(value: float | None, interval: Sequence[float] | None = None) -> str:
+    return "none" if value is None else f"{with_interval(value, interval, 1, 100)} %"
+
+
+def headline(result: dict[str, Any]) -> Headline:
+    """Of images in which both are visible, by the threshold of the target."""
+    least = result["protocol"]["visible"][0]
+
+    def both(name: str) -> str:
+        row = result["rows"][name]
+        found = row["found"][str(least)]
+        return f"{percent(found['share'], found.get('interval'))} / {percent(row['false'], row.get('false_interval'))}"
+
+    measure = "images with the edge circle-triangle, if both are visible / with a false edge"
+    floors = f"{both('true futures')} (ceiling: true futures), {both('shuffled')} (shuffled motions)"
+    return Headline(measure, "no numbers", both("ours"), floors)
 
 
 EXPERIMENT = Experiment(
@@ -282,4 +308,5 @@ EXPERIMENT = Experiment(
     RelationsOptions,
     compute,
     draw,
+    headline,
 )

@@ -162,7 +162,7 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
 
 def measure_latents(name: str, model: Model, pairs: Pairs, progress: Progress) -> dict[str, Any]:
     """The statistics of the latents experiment, the long ones shortened."""
-    found = latents.measure(model, name, pairs, partial(progress, f"z of {name}"))
+    found = latents.measure(model, name, pairs, partial(progress, f"z of {name}"), draws=0)
     kept = ("model", "weights", "latent", "non_zero", "non_zero_by_threshold", "components", "active")
     return {key: found[key] for key in kept} | {
         "component_shares": [round(share, 4) for share in found["component_shares"][:SHOWN_SHARES]],

@@ -25,7 +25,8 @@ Explained is 1 - squared error / that of copying the input; of several samples t
 a pixel. Two samples differ by their squared difference, divided by that of the true pair. "Ours, true motion code" is
 the mean of q(z | v, I) and has seen the answer: its error says what a code can hold. Sampled futures, ten a pair, know
 the input alone. So does Flow, which takes its motions from the training pairs of the same footage. The best of ten says
-whether the truth is among the futures.
+whether the truth is among the futures. Intervals are over scenes, each with all of its pairs; with a handful of scenes
+they are wide, and rough themselves.
 
 A judge, a small network, says which of two next frames of an input is real: the true one, or the first future of a
 method, in 8-bit colours, averaged to 32x32. Judges learn from the inputs of one half of the scenes and answer on the
@@ -121,6 +122,7 @@ def compute(options: VideoOptions, device: torch.device, progress: Progress) -> 
     found = judge.judge_halves(seen.to(device), JUDGED, groups, takes_of, *judging, seed, progress)
     shown = sorted(range(len(inputs))[: SMALL_SHOWN if small else SHOWN], key=lambda place: scenes.index(scenes[place]))
     numbers = video_motion.by_scene(scenes, sums, [one.where for one in inputs]) | {
+        "intervals": video_motion.scene_intervals(scenes, sums, list(METRICS)),
         "pictures": [
             {"scene": scenes[place], "take": takes_of[place], "seed": seed + place, "zoom": rows[place].zoom}
             for place in shown
@@ -218,27 +220,26 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     """Every method over all pairs, the judges, and ours by scene."""
     footage = result["protocol"]["footage"]
     drawn = "### Drawn people, not footage: a quick look"
-    parts = [drawn if footage == DRAWN_PEOPLE else "### Held-out scenes of footage", method_table(result["rows"])]
+    parts = [drawn if footage == DRAWN_PEOPLE else "### Held-out scenes of footage", method_table(result)]
     if result["judge"]:
         parts += ["### Judge", judge_table(result["judge"])]
     return "\n\n".join([*parts, "### By scene", scene_table(result["scenes"]), notes(result)])
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    rows = result["rows"]
     measure = "% explained by the true code / motion inside over outside / % of still pixels that stay"
-    ours, flow = (
-        " / ".join(cell(name, rows[row]) for name, row in (("explained", code), ("ratio", some), ("still", some)))
-        for code, some in ((CODE, SAMPLED), (COPY, FLOW))
-    )
+    rows = {"explained": (CODE, COPY), "ratio": (SAMPLED, FLOW), "still": (SAMPLED, FLOW)}
+    ours, flow = (" / ".join(interval_cell(result, two[own], name) for name, two in rows.items()) for own in (0, 1))
     drawn = " (drawn people)" if result["protocol"]["footage"] == DRAWN_PEOPLE else ""
     return Headline(measure + drawn, "no such numbers", ours, f"{flow} (copying / Flow / Flow)")
 
 
-def method_table(rows: dict[str, Any]) -> str:
-    lines = [[row, *(cell(name, found) for name in METRICS)] for row, found in rows.items()]
+def method_table(result: dict[str, Any]) -> str:
+    rows = result["rows"]
+    lines = [[row, *(interval_cell(result, row, name) for name in METRICS)] for row in rows]
     lines.append(["aim for ours", *(f"at least {cell(name, AIMS)}" if name in AIMS else "" for name in METRICS)])
-    return table(["over all pairs", *METRICS.values()], lines, bold=[row for row in rows if row.startswith("ours")])
+    bold = [row for row in rows if row.startswith("ours")]
+    return table(["over all pairs (95 % interval)", *METRICS.values()], lines, bold)
 
 
 def judge_table(found: dict[str, Any]) -> str:
@@ -262,6 +263,13 @@ def scene_table(scenes: dict[str, Any]) -> str:
         lines.append([scene, f"{own['pairs']:,}", *cells, cell("best", own["rows"][FLOW])])
     text = table(["scene", "pairs", *METRICS.values(), "Flow's best"], lines)
     return text + (f"\n\nThe JSON has the other {len(scenes) - MOST_SCENES:,} scenes." * (len(scenes) > MOST_SCENES))
+
+
+def interval_cell(result: dict[str, Any], row: str, name: str) -> str:
+    """With the interval over scenes, if there is one and it has a width."""
+    value, interval = cell(name, result["rows"][row]), ((result.get("intervals") or {}).get(row) or {}).get(name)
+    low, high = (cell(name, {name: end}) for end in interval or (None, None))
+    return value if low == high else f"{value} ({low} to {high})"
 
 
 def cell(name: str, found: dict[str, Any]) -> str:
