@@ -1,4 +1,4 @@
-"""Shapes found in pictures drawn here, and in the authors' own where they are at hand; motions of their futures."""
+"""Motions of true and sampled futures; of the authors' own pairs where they are at hand."""
 
 import csv
 import io
@@ -15,99 +15,87 @@ from torch import Tensor
 from visual_dynamics.baselines import Copy
 from visual_dynamics.data import shapes
 from visual_dynamics.evaluation.motion_distribution import measure_displacement, motion_correlations, motion_table
+from visual_dynamics.evaluation.shape_masks import segment_shapes
 from visual_dynamics.evaluation.shapes import (
     Enlarged,
+    Extent,
     ShapeImages,
+    generated_bench,
     generated_images,
+    pairs_bench,
     sampled_motions,
-    segment_shapes,
     true_motions,
 )
 
 AUTHORS = Path(__file__).parents[2].parent / "shared" / "data" / "shapes"
-COLOURS = np.array([[0.8, 0.1, 0.2], [0.15, 0.9, 0.05], [0.2, 0.25, 0.75]])
-BACKGROUND = np.array([0.95, 0.75, 0.85])
-Spot = tuple[float, float]
+CPU = torch.device("cpu")
 
 
-def draw(
-    circle: Spot | None, square: Spot | None, triangle: Spot | None, colours: np.ndarray = COLOURS, size: int = 128
-) -> tuple[Tensor, Tensor]:
-    """Picture uint8 (3, H, W) and true visible masks (3, H, W); objects 30 wide, the square on top; None: not there."""
-    fine = 4
-    place = (np.arange(size * fine) + 0.5) / fine
-    x, y = place[None, :], place[:, None]
-    nothing = np.zeros((size * fine, size * fine), dtype=bool)
-    half = 15 * size / 128
-    disc = nothing if circle is None else (x - circle[0]) ** 2 + (y - circle[1]) ** 2 < half**2
-    box = nothing if square is None else np.maximum(abs(x - square[0]), abs(y - square[1])) < half
-    apex = nothing
-    if triangle is not None:
-        depth = (y - triangle[1]) / half  # -1 at the wide top, 1 at the apex
-        apex = (abs(depth) < 1) & (abs(x - triangle[0]) < half * (1 - depth) / 2)
-    seen = np.stack([disc & ~apex & ~box, box, apex & ~box])
-    masks = seen.reshape(3, size, fine, size, fine).mean((2, 4))
-    picture = BACKGROUND[:, None, None] + np.einsum("kc,khw->chw", colours - BACKGROUND, masks)
-    return torch.tensor(np.round(picture * 255)).to(torch.uint8), torch.tensor(masks).float()
+def quiet(share: float) -> None:
+    pass
 
 
-SCENES: dict[str, tuple[Spot | None, Spot | None, Spot | None]] = {
-    "apart": ((30.2, 30.7), (90.5, 40.1), (60.3, 95.4)),
-    "overlapping": ((50.2, 60.7), (64.5, 70.1), (40.3, 45.4)),
-    "cut by the frame": ((5.0, 60.0), (124.0, 30.0), (60.0, 4.0)),
-    "no circle": (None, (90.5, 40.1), (60.3, 95.4)),
-    "no triangle": ((30.2, 30.7), (90.5, 40.1), None),
-    "circle behind the square": ((90.5, 40.1), (90.5, 40.1), (60.3, 95.4)),
-}
+def test_true_motions_come_image_by_image() -> None:
+    scenes, images = generated_images(6, "smooth", 1, CPU)
+    found = true_motions(scenes, "smooth", images, 3, 7, quiet).view(6, 3, 3, 2)
+    for number in range(3):
+        drawn = torch.tensor(scenes.with_new_motions(70_000 + number).motions).float() / 2  # pixels at 64
+        error = (found[:, number] - drawn).abs()
+        assert error[error.isfinite()].median() < 0.1 and error.isfinite().float().mean() > 0.8
 
 
-@pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 0, 2]])
-def test_masks_of_drawn_scenes(scene: str, order: list[int]) -> None:
-    picture, masks = draw(*SCENES[scene], colours=COLOURS[order])
-    assert (segment_shapes(picture[None])[0] - masks).abs().max() < 0.03
+@pytest.mark.parametrize("rendering", ["smooth", "integer"])
+def test_the_floor_of_generated_images_has_the_sizes_of_a_row(rendering: shapes.Rendering) -> None:
+    bench = generated_bench(rendering, Extent(images=4, samples=12, seed=2), CPU, quiet)
+    sampled = sampled_motions(Copy(), bench.images, bench.floor.each, 0, quiet)
+    assert bench.sizes == {"truth": 12, "floor_truth": 12, "floor": len(sampled)} and bench.floor.images == 4
+    assert not torch.equal(bench.floor.displacements.nan_to_num(), bench.floor_truth.displacements.nan_to_num())
 
 
-def test_half_the_size() -> None:
-    picture, masks = draw((15.2, 15.7), (45.5, 20.1), (30.3, 47.4), size=64)
-    assert (segment_shapes(picture[None])[0] - masks).abs().max() < 0.03
+def test_the_floor_of_pairs_has_the_sizes_of_a_row_and_none_of_their_motions() -> None:
+    pairs = shapes.shapes_pairs(9, seed=3, split="test", size=128)
+    bench = pairs_bench("pairs", pairs, Extent(images=4, samples=12, seed=2), CPU, quiet)
+    sampled = sampled_motions(Copy(), bench.images, bench.floor.each, 0, quiet)
+    assert bench.sizes == {"truth": 9, "floor_truth": 9, "floor": 12} and len(sampled) == 12
+    assert (bench.truth.images, bench.floor_truth.images, bench.floor.images) == (9, 9, 4)
+    true, law, again = (
+        {tuple(row) for row in each.displacements[:, 1:].flatten(1).nan_to_num().tolist()}
+        for each in (bench.truth, bench.floor_truth, bench.floor)
+    )
+    assert len(true | law | again) == len(true) + len(law) + len(again)
+    halved = pairs.resized(64).batch(torch.arange(9))
+    assert torch.equal(bench.images.frames, halved.frame[:4])
 
 
-def test_undecidable_gives_empty_masks() -> None:
-    """One edge that faces up is the top of a square or of a triangle."""
-    picture = torch.full((3, 128, 128), 0.9)
-    picture[:, 110:] = torch.tensor([0.9, 0.1, 0.1]).view(3, 1, 1)
-    assert segment_shapes(picture[None]).sum() == 0
-    picture[:, 110:, 90:] = 0.9  # now it has a right side too
-    assert segment_shapes(picture[None])[0].sum((1, 2)).tolist() == pytest.approx([0, 18 * 90, 0], rel=1e-3)
+def test_each_image_and_each_future_has_a_seed_of_its_own() -> None:
+    """The same z for all images would make one image's luck that of all."""
 
+    class Spy:
+        def __init__(self) -> None:
+            self.seeds: list[int] = []
 
-def test_empty_picture_and_no_picture() -> None:
-    assert segment_shapes(torch.full((2, 3, 32, 32), 0.8)).sum() == 0
-    assert segment_shapes(torch.zeros(0, 3, 32, 32)).shape == (0, 3, 32, 32)
-    with pytest.raises(ValueError, match="frames"):
-        segment_shapes(torch.zeros(3, 32, 32))
+        def sample(self, frame: Tensor, seeds: list[int]) -> Tensor:
+            self.seeds += seeds
+            return frame.repeat(len(seeds), 1, 1, 1)
 
-
-def test_chunk_and_value_range_do_not_matter() -> None:
-    pictures = torch.stack([draw(*scene)[0] for scene in SCENES.values()])
-    masks = segment_shapes(pictures)
-    assert torch.equal(masks, segment_shapes(pictures, chunk=1))
-    assert torch.equal(masks, segment_shapes(pictures.float() / 255))
+    _, images = generated_images(5, "smooth", 1, CPU)
+    spy = Spy()
+    sampled_motions(spy, images, 4, 3, quiet)
+    assert len(spy.seeds) == len(set(spy.seeds)) == 20
 
 
 def test_truth_measured_twice_is_close() -> None:
     """The floor of the table is small where there are samples enough."""
     scenes = shapes.draw_scenes(40, 1, "test")
     images = ShapeImages(shapes.images(scenes).float() / 255, shapes.masks(scenes).visible)
-    one, two = (true_motions(scenes, "integer", images, 12, seed, lambda share: None) for seed in (1, 2))
+    one, two = (true_motions(scenes, "integer", images, 12, seed, quiet) for seed in (1, 2))
     assert motion_table(one, two)["squares"] < 0.6
     assert motion_correlations(one)["circle_triangle"] > 0.97
 
 
 def test_copies_do_not_move() -> None:
     shares: list[float] = []
-    _, images = generated_images(5, "smooth", 1, torch.device("cpu"))
+    _, images = generated_images(5, "smooth", 1, CPU)
     moved = sampled_motions(Copy(), images, 600, 0, shares.append)  # one image a group
     assert moved.shape == (3000, 3, 2) and moved.nan_to_num(0).abs().max() == 0
     assert shares == [0.2, 0.4, 0.6, 0.8, 1.0]

@@ -1,52 +1,224 @@
 """The Shapes experiment in small: the whole path from a model to a table, and figures from the JSON alone."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 
+from visual_dynamics import api
+from visual_dynamics.api import load
+from visual_dynamics.baselines import FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
-from visual_dynamics.experiments.shapes import ShapesOptions, compute, draw
+from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.shapes import ShapeImages, generated_images
+from visual_dynamics.experiments import shapes as experiment
+from visual_dynamics.experiments.shapes import (
+    COLUMNS,
+    EXPERIMENT,
+    ShapesOptions,
+    analogies_table,
+    claim,
+    compute,
+    draw,
+    headline,
+    kl_table,
+    over_seeds,
+)
+from visual_dynamics.reporting.base import run_experiment
+from visual_dynamics.sampling.latents import TrainingPosteriors, fit_prior
+from visual_dynamics.sampling.moves import ModelSampler
 
 CPU = torch.device("cpu")
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "shapes.json"
+OURS = ["ours, z from N(0, I)", "ours, z from the learned prior", "ours"]
+WHOLE = "AE (trained on sub-pixel places)"
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    patch = pytest.MonkeyPatch()
-    patch.setattr(shapes, "TRAIN_PAIRS", 50)
-    steps: list[str] = []
+def sampled() -> list[tuple[str, FutureSampler, ShapeImages, Tensor]]:
+    """What each row was made with: its name and set, its method, the images, the displacements."""
+    return []
+
+
+def first_posteriors(stored: TrainingPosteriors, count: int) -> TrainingPosteriors:
+    """The first ones: a mixture of these is fitted at once."""
+    return replace(stored, mean=stored.mean[:count], log_variance=stored.log_variance[:count])
+
+
+@pytest.fixture(scope="module")
+def result(
+    tmp_path_factory: pytest.TempPathFactory, sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]
+) -> dict:
     folder = tmp_path_factory.mktemp("pairs")
     pairs = shapes.shapes_pairs(12, seed=3, split="test", size=128)
     for number, (frame, following) in enumerate(zip(pairs.frames, pairs.next_frames, strict=True), 1):
         for name, picture in (("im1", frame), ("im2", following)):
             Image.fromarray(picture.permute(1, 2, 0).numpy()).save(folder / f"{number}_{name}.png")
-    options = ShapesOptions(samples=20, pairs=folder)
-    made = compute(options, CPU, lambda step, share: steps.append(step)).numbers
-    patch.undo()
-    assert "ours (smooth)" in steps
+    original = experiment.sampled_motions
+
+    def spy(
+        sampler: FutureSampler, images: ShapeImages, each: int, seed: int, progress: Callable[[float], object]
+    ) -> Tensor:
+        found = original(sampler, images, each, seed, progress)
+        sampled.append((progress.args[0], sampler, images, found))  # type: ignore[attr-defined]
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment, "FLOW_SCENES", 50)
+        patch.setattr(experiment, "IMAGES", 2)
+        patch.setattr(experiment, "ANALOGIES", 2)
+        patch.setattr(api, "fit_prior", lambda stored: fit_prior(first_posteriors(stored, 100)))
+        patch.setattr(experiment, "sampled_motions", spy)
+        options = ShapesOptions(samples=6, pairs=folder, seeds="shapes-texture")
+        made = compute(options, CPU, lambda step, share: None).numbers
     return json.loads(json.dumps(made))
 
 
 def test_every_row_and_column_is_there(result: dict) -> None:
-    for name in ("generated", "whole_pixels", "authors"):
-        rows = result["sets"][name]["rows"]
-        autoencoder = "AE" if name == "generated" else "AE (trained on sub-pixel places)"
-        ours = ["ours, z from N(0, I)", "ours, z from the learned prior", "ours"]
-        assert list(rows) == ["copy", "Flow", autoencoder, *ours, "floor"]
-        for row in rows.values():
-            assert set(row) == {"circles", "squares", "triangles", "circles_triangles"}
+    autoencoder = ["AE", "AE, z from the learned prior", "AE, z from N(0, I)"]
+    generated = ["copy", "Flow", *autoencoder, *OURS, "ours, further model 1", "floor"]
+    whole = ["copy", "Flow", WHOLE, *OURS, "floor"]
+    for name, rows in (("generated", generated), ("whole_pixels", whole), ("authors", whole)):
+        assert list(result["sets"][name]["rows"]) == rows
+        for row in result["sets"][name]["rows"].values():
+            assert set(row) == {*COLUMNS, "intervals"} and set(row["intervals"]) == set(COLUMNS)
+            for column in COLUMNS:
+                low, high = row["intervals"][column]
+                assert 0 <= low <= row[column] <= high
+
+
+def test_the_floor_has_the_sizes_of_the_rows_and_is_not_the_truth_itself(
+    result: dict, sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]
+) -> None:
+    for name, truths in (("generated", 6), ("whole_pixels", 6), ("authors", 12)):
+        found, words = result["sets"][name], {"generated": "(smooth)", "whole_pixels": "(integer)"}.get(name, "pairs)")
+        counts = {len(moves) for row, _, _, moves in sampled if row.endswith(words)}
+        assert counts == {found["samples"]} == {found["sizes"]["floor"]} == {6}
+        assert found["sizes"]["truth"] == found["sizes"]["floor_truth"] == truths
+        assert min(found["rows"]["floor"][column] for column in COLUMNS) > 0.1
+
+
+def test_each_row_is_made_by_its_own_model(sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]) -> None:
+    names = {"ours": "shapes", "AE": "shapes-ae", "integer": "shapes-integer", "further": "shapes-texture"}
+    kernels = {name: load(model).predictor.network.kernel_decoder.state_dict() for name, model in names.items()}
+    seen = set()
+    for row, sampler, _, _ in sampled:
+        if isinstance(sampler, ModelSampler):
+            own = sampler.predictor.network.kernel_decoder.state_dict()
+            found = next(n for n, state in kernels.items() if all(torch.equal(own[key], state[key]) for key in state))
+            ours = "further" if "further" in row else "ours" if row.endswith("(smooth)") else "integer"
+            assert found == ("AE" if row.startswith("AE") else ours), row
+            seen.add(found)
+    assert seen == set(names)
+
+
+def test_flow_knows_training_scenes_only(sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]) -> None:
+    flows = [(sampler, images) for _, sampler, images, _ in sampled if isinstance(sampler, FlowTransfer)]
+    assert len(flows) == 3
+    for rendering in ("smooth", "integer"):
+        training = {bytes(frame.numpy()) for frame in shapes.shapes_pairs(50, 0, "train", rendering).frames}
+        known = next(f for f, _ in flows if bytes(f.pairs.frames[0].numpy()) in training).pairs.frames
+        assert {bytes(frame.numpy()) for frame in known} == training
+    for sampler, images in flows:
+        tests = {bytes(frame.numpy()) for frame in (images.frames * 255).round().byte()}
+        assert not tests & {bytes(frame.numpy()) for frame in sampler.pairs.frames}
+
+
+def test_all_rows_of_a_set_are_made_of_the_same_test_images(
+    sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]],
+) -> None:
+    expected = generated_images(2, "smooth", 0, CPU)[1].frames
+    for row, _, images, _ in sampled:
+        if row.endswith("(smooth)"):
+            assert torch.equal(images.frames, expected)
+
+
+def test_what_the_models_store(result: dict) -> None:
+    found = result["models"]
+    assert list(found) == ["ours", "ours, further model 1", "ours, whole pixels"]
+    for name, model in (("ours", "shapes"), ("ours, further model 1", "shapes-texture")):
+        weights = load(model).weights
+        assert found[name]["weights"] == weights.digest
+        least = weights.posteriors.posterior(torch.arange(len(weights.posteriors))).log_variance.amin(0)
+        assert found[name]["least_log_variance"] == pytest.approx(least.tolist(), abs=1e-3)
+        assert found[name]["at_bound"] == int((least == -20).sum())
 
 
 def test_a_code_moves_its_own_scene_and_another(result: dict) -> None:
-    found = result["analogies"]
-    assert 0 < found["reconstruction"] < found["copy"] / 2
-    assert 0 < found["analogy"] < found["copy"] / 2
+    for found in result["analogies"].values():
+        assert 0 < found["reconstruction"] < found["copy"] / 2
+        assert 0 < found["analogy"] < found["copy"] / 2
+    assert {"ours", "AE"} <= set(result["analogies"])
 
 
 def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = draw(result, tmp_path)
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
+    assert f"{result['models']['ours']['at_bound']} of 8 |" in text and "The paper claims" in text
+    assert "6 samples on the first 2 of the authors' pairs, against 12 true motions" in text
+    assert "| ours, mean (range) of 2 training seeds |" in text and "2 training seeds" in headline(result).ours
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800
+
+
+@pytest.mark.skipif("over_seeds" in PUBLISHED.read_text(), reason="the published result is a newer one")
+def test_an_older_result_is_still_drawn(tmp_path: Path) -> None:
+    old = json.loads(PUBLISHED.read_text())
+    text = draw(old, tmp_path)
+    assert "not measured with intervals" in text or "The paper claims" in text
+    assert headline(old).floor.count("/") == 3
+
+
+def row(value: float, half: float = 0.01) -> dict:
+    return dict.fromkeys(COLUMNS, value) | {"intervals": {c: [value - half, value + half] for c in COLUMNS}}
+
+
+def test_mean_and_range_over_seeds() -> None:
+    found = over_seeds([row(0.1), row(0.2), row(0.6)])
+    assert found["models"] == 3 and found["mean"]["circles"] == pytest.approx(0.3)
+    assert found["range"]["circles"] == [0.1, 0.6]
+    shown = {"sets": {"generated": {"rows": {"ours": row(0.1), "floor": row(0.05)}}}, "columns": COLUMNS, "paper": {}}
+    lines = kl_table(shown | {"over_seeds": found}, "generated").splitlines()
+    assert lines[-2].startswith("| ours, mean (range) of 3 training seeds | 0.300 (0.100 to 0.600) |")
+    assert lines[-1].startswith("| floor (truth against truth) | 0.050 (0.040 to 0.060) |")
+
+
+def test_the_sentence_on_the_claim_follows_the_numbers() -> None:
+    def said(autoencoder: dict, normal: dict) -> str:
+        rows = {"ours": row(0.1), "AE": autoencoder, "ours, z from N(0, I)": row(1.0), "AE, z from N(0, I)": normal}
+        paper = {name: experiment.PAPER[name] for name in ("ours", "AE")}
+        return claim({"sets": {"generated": {"rows": rows}}, "columns": COLUMNS, "paper": paper})
+
+    half = row(0.1) | {"circles": 0.3, "intervals": row(0.1)["intervals"] | {"circles": [0.29, 0.31]}}
+    words = said(half, row(9.0))
+    assert "its AE is 7.1 to 9.9 nats above" in words  # 8.76 - 1.70 and 12.37 - 2.48
+    assert (
+        "stored codes: the claim holds in 1 of 4 columns, the opposite in 0 (largest difference +0.200 nats)" in words
+    )
+    assert "N(0, I): the claim holds in 4 of 4 columns, the opposite in 0 (largest difference +8.000 nats)" in words
+    assert "the claim holds in 0 of 4 columns, the opposite in 4 (largest difference -0.080" in said(row(0.02), row(1))
+
+
+@pytest.mark.parametrize(("theirs", "verdict"), [(5.0, "lower than"), (1.0, "higher than"), (3.0, "not clearly")])
+def test_the_verdict_on_carried_codes_follows_the_numbers(theirs: float, verdict: str) -> None:
+    def errors(value: float) -> dict:
+        names = ("analogy", "reconstruction", "copy")
+        return dict.fromkeys(names, value) | {"intervals": {name: [value - 0.5, value + 0.5] for name in names}}
+
+    text = analogies_table({"ours": errors(3.0), "AE": errors(theirs)})
+    assert f"the error of ours is {verdict}" in text and "| **3.0 (2.5 to 3.5)** |" in text
+
+
+def test_a_model_is_not_counted_twice(tmp_path: Path) -> None:
+    for seeds in ("shapes", "shapes-texture,shapes-texture"):
+        with pytest.raises(UserError, match="names a model twice"):
+            run_experiment({"shapes": EXPERIMENT}, "shapes", {"seeds": seeds}, tmp_path / "new", CPU)
+
+
+def test_a_seed_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no model 'runs/s1\.safetensors'"):
+        run_experiment({"shapes": EXPERIMENT}, "shapes", {"seeds": "runs/s1.safetensors"}, tmp_path / "new", CPU)

@@ -18,6 +18,7 @@ from visual_dynamics.errors import UserError
 
 BINS = 41  # a side
 RANGE = 5.0  # pixels: the histograms cover [-RANGE, RANGE]^2
+OUTSIDE = BINS * BINS  # the number of the bin of all that is further out
 EDGE = RANGE / BINS  # half a bin: samples this close outside the range count as lying on its border
 EPSILON = 1e-6  # probability added to every bin of the predicted histogram before a KL divergence
 
@@ -32,6 +33,7 @@ HIDDEN = 0.1  # cost of a pixel that the displacement puts under another object 
 NO_MASK = 0.05  # coverage below this is none
 
 SHAPES = ("circles", "squares", "triangles")  # the order of the objects in tables of displacements (N, 3, 2)
+TIED = "circles_triangles"  # the joint column: (circle dy, triangle dx)
 
 
 def measure_displacement(frames: Tensor, masks: Tensor, next_frames: Tensor, *, chunk: int | None = None) -> Tensor:
@@ -190,28 +192,44 @@ def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tenso
     return fraction, edge
 
 
-def histogram(displacements: Tensor) -> Tensor:
-    """Share of the displacements (N, 2) in each bin of [-RANGE, RANGE]^2: float64 (BINS, BINS), first axis x.
+def bins(displacements: Tensor) -> Tensor:
+    """The bin of [-RANGE, RANGE]^2 in which each of the displacements (N, 2) lies: int64 (N,), x the slower axis.
 
-    Rows with NaN do not count. Samples up to EDGE outside the range go to the outermost bins: a true motion of RANGE
-    may be measured there. Samples further out are in no bin but do count: the sum is then below one by their share.
+    Samples up to EDGE outside the range go to the outermost bins: a true motion of RANGE may be measured there. Those
+    further out are in bin OUTSIDE; rows with NaN in none: -1.
     """
     if displacements.ndim != 2 or displacements.shape[1] != 2:
         raise ValueError(f"displacements are (N, 2), not {tuple(displacements.shape)}")
-    known = displacements.detach().cpu().double()
-    known = known[known.isfinite().all(1)]
-    if not len(known):
-        raise UserError("no displacement could be measured, so there is no distribution to compare")
-    inside = known[(known.abs() <= RANGE + EDGE).all(1)]
+    places = displacements.detach().cpu().double()
     borders = torch.linspace(-RANGE, RANGE, BINS + 1, dtype=torch.float64)
-    column = (torch.bucketize(inside.contiguous(), borders, right=True) - 1).clamp(0, BINS - 1)  # (N, 2)
-    counts = torch.bincount(column[:, 0] * BINS + column[:, 1], minlength=BINS * BINS)
-    return counts.view(BINS, BINS).double() / len(known)
+    column = (torch.bucketize(places.contiguous(), borders, right=True) - 1).clamp(0, BINS - 1)  # (N, 2)
+    inside = (places.abs() <= RANGE + EDGE).all(1)
+    found = torch.where(inside, column[:, 0] * BINS + column[:, 1], OUTSIDE)
+    return torch.where(places.isfinite().all(1), found, -1)
+
+
+def histogram(displacements: Tensor) -> Tensor:
+    """Share of the displacements (N, 2) in each bin: float64 (BINS, BINS), first axis x.
+
+    Rows with NaN do not count. Samples outside are in no bin but do count: the sum is then below one by their share.
+    """
+    found = bins(displacements)
+    found = found[found >= 0]
+    if not len(found):
+        raise UserError("no displacement could be measured, so there is no distribution to compare")
+    counts = torch.bincount(found, minlength=OUTSIDE + 1)[:OUTSIDE]
+    return counts.view(BINS, BINS).double() / len(found)
 
 
 def joint_histogram(displacements: Tensor) -> Tensor:
     """The histogram of (circle dy, triangle dx), which are tied in the true world; displacements (N, 3, 2)."""
-    return histogram(torch.stack([displacements[:, 0, 1], displacements[:, 2, 0]], 1))
+    return histogram(columns(displacements)[TIED])
+
+
+def columns(displacements: Tensor) -> dict[str, Tensor]:
+    """What the four columns of the paper's table are about, (N, 2) each, from displacements (N, 3, 2)."""
+    found = {name: displacements[:, index] for index, name in enumerate(SHAPES)}
+    return found | {TIED: torch.stack([displacements[:, 0, 1], displacements[:, 2, 0]], 1)}
 
 
 def kl_divergence(truth: Tensor, predicted: Tensor, epsilon: float = EPSILON) -> float:
@@ -221,18 +239,22 @@ def kl_divergence(truth: Tensor, predicted: Tensor, epsilon: float = EPSILON) ->
     the sum is scaled to one: an empty bin costs at most about log(1 / epsilon).
     """
     p, q = (torch.cat([h.flatten(), (1 - h.sum()).clamp_min(0)[None]]).double() for h in (truth, predicted))
-    q = (q + epsilon) / (q + epsilon).sum()
-    return float((torch.special.xlogy(p, p) - torch.special.xlogy(p, q)).sum())
+    return float(divergence(p, q, epsilon))
+
+
+def divergence(p: Tensor, q: Tensor, epsilon: float = EPSILON) -> Tensor:
+    """`kl_divergence` of shares (..., bins) that sum to one, "outside" included: (...)."""
+    q = (q + epsilon) / (q + epsilon).sum(-1, keepdim=True)
+    return (torch.special.xlogy(p, p) - torch.special.xlogy(p, q)).sum(-1)
 
 
 def motion_table(truth: Tensor, predicted: Tensor) -> dict[str, float]:
     """KL divergences of the four columns of the paper's table, from displacements (N, 3, 2) and (M, 3, 2).
 
-    They depend on the sample counts: print these, and the same table of one half of the truth against the other.
+    They depend on the sample counts: print these, and the same table of the truth against itself with these counts.
     """
-    table = {name: kl_divergence(histogram(truth[:, k]), histogram(predicted[:, k])) for k, name in enumerate(SHAPES)}
-    table["circles_triangles"] = kl_divergence(joint_histogram(truth), joint_histogram(predicted))
-    return table
+    pairs = zip(columns(truth).items(), columns(predicted).values(), strict=True)
+    return {name: kl_divergence(histogram(true), histogram(other)) for (name, true), other in pairs}
 
 
 def measured_shares(displacements: Tensor) -> dict[str, float]:

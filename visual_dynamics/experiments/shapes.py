@@ -10,42 +10,45 @@ Protocol: 500 test images, 100 futures each. Trainings before 2026-11-18 watched
 The displacement of each object is measured by masked matching, the same
 for truth and prediction; histograms of 41 x 41 bins on [-5, 5]^2 pixels at 64x64. The truth: 100 true futures of each
 image, drawn by the world's law. The floor: a second such set against the first. The authors' pairs have one true next
-frame each: the truth is measured on it, and the floor compares two halves of the pairs.
+frame each: the truth is measured on all of them, the rows on the first 500 images.
+
+The floor has the sizes of the rows beside it. For the authors' pairs the world draws as many pairs at whole pixels, and
+100 futures of each of the first 500; masks are found in the pictures, as in theirs. No true motion is on both sides.
+Intervals: see evaluation/motion_tables.py; the unit is the image.
 
 Two drawings of one law, each with a model that was trained on it. "generated": shapes stand where the law puts them.
 "whole_pixels": places are rounded at 128x128, as in the authors' files. At 64x64 all true motions are then multiples
 of half a pixel, and every second bin of the true histogram is empty. A prediction that is right within 0.07 px, but
 not on the grid, pays 0.3 nats.
+
+What the KL term buys: ours and the AE with z from stored codes, from a mixture fitted to them and from N(0, I); and
+stored codes of training scenes carried to test scenes. Over training seeds: --set seeds=FILE,FILE names further models
+of the same recipe; mean and range are over them and the model itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.data.folders import read_pairs
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.evaluation.shapes import (
-    GROUP,
-    SIZE,
-    ShapeImages,
-    generated_images,
-    sampled_motions,
-    segment_shapes,
-    true_motions,
-)
-from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import listed, number, plot, table
+from visual_dynamics.evaluation.codes import carried_codes, log_variance_floor
+from visual_dynamics.evaluation.motion_tables import Motions, kl_tables
+from visual_dynamics.evaluation.shapes import SIZE, Bench, Extent, generated_bench, pairs_bench, sampled_motions
+from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, listed_models
+from visual_dynamics.reporting.drawing import listed, number, plot, table, with_interval
 from visual_dynamics.sampling.latents import Prior
 from visual_dynamics.sampling.moves import ModelSampler
 
@@ -54,24 +57,23 @@ PAPER = {
     "AE": (8.76, 12.37, 10.36, 10.58),
     "ours": (1.70, 2.48, 1.14, 2.46),
 }
-COLUMNS = (*motion.SHAPES, "circles_triangles")
+COLUMNS = (*motion.SHAPES, motion.TIED)
 IMAGES = shapes.TEST_PAIRS
 SAMPLES = 50_000
+FLOW_SCENES = shapes.TRAIN_PAIRS
 ANALOGIES = 200
 SMALL_IMAGES, SMALL_SAMPLES, SMALL_FLOW_SCENES, SMALL_ANALOGIES = 50, 250, 1_000, 20
 SMALL_TRUTH = 500  # of the authors' pairs
 
-TITLES = {
-    "circles": "Circles",
-    "squares": "Squares",
-    "triangles": "Triangles",
-    "circles_triangles": "Circles-Triangles",
-}
+TITLES = dict(zip(COLUMNS, ("Circles", "Squares", "Triangles", "Circles-Triangles"), strict=True))
 SETS = {
     "generated": "generated test images",
     "whole_pixels": "generated test images, drawn at whole pixels",
     "authors": "the authors' pairs",
 }
+SOURCES = {"stored codes": "", "the learned prior": ", z from the learned prior", "N(0, I)": ", z from N(0, I)"}
+CARRIED = {"analogy": "another scene", "reconstruction": "its own scene", "copy": "nothing moved"}
+AE_OF_OTHER_PLACES = "AE (trained on sub-pixel places)"
 
 
 @dataclass(frozen=True)
@@ -79,59 +81,59 @@ class ShapesOptions(ExperimentOptions):
     model: str = "shapes"
     autoencoder: str = "shapes-ae"  # the AE baseline
     integer_model: str = "shapes-integer"  # trained on whole pixels: for such images and for the authors' pairs
+    seeds: str | None = None  # further models of the same recipe, between commas
     pairs: Path | None = None  # the authors' pairs
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How much is measured."""
-
-    images: int
-    samples: int  # futures of all images together
-    seed: int
-
-    def over(self, available: int) -> tuple[int, int]:
-        """The number of images, and of futures of each."""
-        count = min(self.images, self.samples, available)
-        return count, max(1, self.samples // count)
 
 
 def compute(options: ShapesOptions, device: torch.device, progress: Progress) -> Measured:
     """Measure every row on generated images in both drawings, and on the authors' if they are given."""
     samples = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
     extent = Extent(SMALL_IMAGES if options.small else IMAGES, samples, options.seed)
-    scenes = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else shapes.TRAIN_PAIRS, seed=0, split="train")
-    model, autoencoder, integer_model = (
-        load(name, str(device)) for name in (options.model, options.autoencoder, options.integer_model)
+    scenes = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else FLOW_SCENES, seed=0, split="train")
+    model, autoencoder, integer_model, *seeds = (
+        load(name, str(device))
+        for name in (options.model, options.autoencoder, options.integer_model, *listed_models(options.seeds))
     )
-    smooth = methods(model, {"AE": autoencoder}, scenes, "smooth")
-    whole = methods(integer_model, {"AE (trained on sub-pixel places)": autoencoder}, scenes, "integer")
+    further = {f"ours, further model {place}": other for place, other in enumerate(seeds, 1)}
+    smooth = methods(model, {f"AE{words}": z for words, z in samplers(autoencoder).items()}, scenes, "smooth")
+    smooth |= {name: posterior_sampler(other) for name, other in further.items()}
+    whole = methods(integer_model, {AE_OF_OTHER_PLACES: posterior_sampler(autoencoder)}, scenes, "integer")
+    true = partial(progress, "true futures")
     sets = {
-        "generated": measure_generated(smooth, "smooth", extent, device, progress),
-        "whole_pixels": measure_generated(whole, "integer", extent, device, progress),
+        "generated": measure(smooth, generated_bench("smooth", extent, device, true), extent, progress),
+        "whole_pixels": measure(whole, generated_bench("integer", extent, device, true), extent, progress),
     }
     if options.pairs:
-        truths = SMALL_TRUTH if options.small else None
-        sets["authors"] = measure_authors(whole, options.pairs, truths, extent, device, progress)
-    analogies = min(SMALL_ANALOGIES if options.small else ANALOGIES, samples)
+        pairs = read_pairs(options.pairs)
+        pairs = pairs.subset(torch.arange(len(pairs))[: SMALL_TRUTH if options.small else None])
+        bench = pairs_bench("authors' pairs", pairs, extent, device, true)
+        sets["authors"] = measure(whole, bench, extent, progress)
+    count = min(SMALL_ANALOGIES if options.small else ANALOGIES, samples)
     protocol: dict[str, float] = {"images": extent.images, "samples": samples, "size": SIZE}
     protocol |= {"bins": motion.BINS, "range": motion.RANGE, "epsilon": motion.EPSILON}
     numbers = {"sets": sets, "paper": PAPER, "columns": COLUMNS, "protocol": protocol}
-    return Measured(numbers | {"analogies": measure_analogies(model, "smooth", options.seed, analogies)})
+    described = {"ours": model, **further, "ours, whole pixels": integer_model}
+    numbers["models"] = {name: description(each) for name, each in described.items()}
+    if further:
+        numbers["over_seeds"] = over_seeds([sets["generated"]["rows"][name] for name in ("ours", *further)])
+    return Measured(numbers | {"analogies": carried_codes({"ours": model, "AE": autoencoder}, options.seed, count)})
 
 
 def methods(
-    model: Model, autoencoders: dict[str, Model], known: shapes.Scenes, rendering: shapes.Rendering
+    model: Model, autoencoders: Mapping[str, FutureSampler], known: shapes.Scenes, rendering: shapes.Rendering
 ) -> dict[str, FutureSampler]:
     """Row of the table -> its method, for one drawing. Flow takes its motions from the known scenes."""
-    predictor = model.predictor
+    ours = {f"ours{words}": sampler for words, sampler in reversed(samplers(model).items())}
+    flow = FlowTransfer(shapes.scene_pairs(known, rendering, SIZE, model.predictor.device))
+    return {"copy": Copy(), "Flow": flow, **autoencoders, **ours}
+
+
+def samplers(model: Model) -> dict[str, FutureSampler]:
+    """Where z comes from, as the rows name it -> futures of this model."""
     return {
-        "copy": Copy(),
-        "Flow": FlowTransfer(shapes.scene_pairs(known, rendering, SIZE, predictor.device)),
-        **{name: posterior_sampler(autoencoder) for name, autoencoder in autoencoders.items()},
-        "ours, z from N(0, I)": ModelSampler(predictor, Prior(predictor.network.config.latent)),
-        "ours, z from the learned prior": ModelSampler(predictor, model.learned_prior),
-        "ours": posterior_sampler(model),
+        SOURCES["stored codes"]: posterior_sampler(model),
+        SOURCES["the learned prior"]: ModelSampler(model.predictor, model.learned_prior),
+        SOURCES["N(0, I)"]: ModelSampler(model.predictor, Prior(model.predictor.network.config.latent)),
     }
 
 
@@ -139,88 +141,40 @@ def posterior_sampler(model: Model) -> ModelSampler:
     return ModelSampler(model.predictor, model.source("posteriors"))
 
 
-def measure_generated(
-    rows: dict[str, FutureSampler],
-    rendering: shapes.Rendering,
-    extent: Extent,
-    device: torch.device,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Rows on generated test images, against true futures of the same images."""
-    count, each = extent.over(extent.images)
-    scenes, images = generated_images(count, rendering, extent.seed, device)
-    step = partial(progress, f"true futures ({rendering})")
-    truth, second = (true_motions(scenes, rendering, images, each, extent.seed + half, step) for half in (1, 2))
+def measure(rows: dict[str, FutureSampler], bench: Bench, extent: Extent, progress: Progress) -> dict[str, Any]:
+    """All numbers of tables and plots of one set of images."""
     measured = {
-        name: sampled_motions(sampler, images, each, extent.seed, partial(progress, f"{name} ({rendering})"))
+        name: sampled_motions(
+            sampler, bench.images, bench.floor.each, extent.seed, partial(progress, f"{name} ({bench.name})")
+        )
         for name, sampler in rows.items()
     }
-    return summary(truth, second, measured, count * each)
-
-
-def measure_authors(
-    rows: dict[str, FutureSampler],
-    path: Path,
-    truths: int | None,
-    extent: Extent,
-    device: torch.device,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Rows on the authors' images. Truth: the next frame of all or the first `truths` pairs, one future an image."""
-    pairs = read_pairs(path)
-    pairs = pairs.subset(torch.arange(len(pairs))[:truths])
-    masks = interpolate(segment_shapes(pairs.frames.to(device)), size=(SIZE, SIZE), mode="area")
-    small = pairs.resized(SIZE)
-    parts = []
-    for chunk in torch.arange(len(small)).split(GROUP):
-        pair = small.batch(chunk)
-        found = motion.measure_displacement(pair.frame.to(device), masks[chunk].to(device), pair.next_frame.to(device))
-        parts.append(found.cpu())
-    truth = torch.cat(parts)
-    count, each = extent.over(len(small))
-    images = ShapeImages(small.batch(torch.arange(count)).frame.to(device), masks[:count].to(device))
-    measured = {
-        name: sampled_motions(sampler, images, each, extent.seed, partial(progress, f"{name} (authors' pairs)"))
-        for name, sampler in rows.items()
-    }
-    result = summary(truth, None, measured, count * each)
-    result["rows"]["floor"] = motion.motion_table(truth[::2], truth[1::2])
-    result["truth_samples"] = len(truth)
-    return result
-
-
-def measure_analogies(model: Model, rendering: shapes.Rendering, seed: int, count: int) -> dict[str, float]:
-    """Mean squared error of a frame (summed over pixels and colours) when the code of one scene moves another scene.
-
-    The world draws the true answer. Beside it: the code on its own scene, and no motion at all.
-    """
-    scenes = shapes.draw_scenes(2 * count, seed + 1, "test")
-    sources = scenes.subset(slice(0, count))
-    targets = replace(scenes.subset(slice(count, 2 * count)), motions=sources.motions)
-    every = torch.arange(count)
-    source, target = (shapes.scene_pairs(s, rendering, SIZE).batch(every) for s in (sources, targets))
-    codes = model.predictor.encode(source.frame, source.next_frame).mean
-    made = {
-        "analogy": (model.predictor.decode_each(target.frame, codes).cpu(), target.next_frame),
-        "reconstruction": (model.predictor.decode_each(source.frame, codes).cpu(), source.next_frame),
-        "copy": (target.frame, target.next_frame),
-    }
-    return {name: float((ours - truth).square().sum((1, 2, 3)).mean()) for name, (ours, truth) in made.items()}
-
-
-def summary(truth: Tensor, second: Tensor | None, measured: dict[str, Tensor], samples: int) -> dict[str, Any]:
-    """All numbers of tables and plots, from displacements (N, 3, 2). `second`: a second set of true ones."""
-    rows = {name: motion.motion_table(truth, values) for name, values in measured.items()}
-    if second is not None:
-        rows["floor"] = motion.motion_table(truth, second)
-    shown = {"truth": truth, "ours": measured["ours"]}
+    tables = kl_tables(bench.truth, {name: Motions(found, bench.floor.each) for name, found in measured.items()})
+    tables |= kl_tables(bench.floor_truth, {"floor": bench.floor})
+    shown = {"truth": bench.truth.displacements, "ours": measured["ours"]}
     return {
-        "samples": samples,
-        "rows": rows,
+        "images": len(bench.images),
+        "samples": len(measured["ours"]),
+        "sizes": bench.sizes,
+        "rows": tables,
         "correlations": {name: motion.motion_correlations(values) for name, values in (shown | measured).items()},
         "measured_shares": {name: motion.measured_shares(values) for name, values in (shown | measured).items()},
         "histograms": {name: histograms(values) for name, values in shown.items()},
     }
+
+
+def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and range of each column over models that were trained alike."""
+    values = {column: [row[column] for row in rows] for column in COLUMNS}
+    ranges = {column: [min(each), max(each)] for column, each in values.items()}
+    return {"models": len(rows), "mean": {column: fmean(each) for column, each in values.items()}, "range": ranges}
+
+
+def description(model: Model) -> dict[str, Any]:
+    """Which model this is, and how noisy its stored codes are."""
+    training = model.weights.training
+    made = {"training_seed": training.get("config", {}).get("seed"), "training_commit": training.get("commit")}
+    return {"weights": model.weights.digest, **made, **log_variance_floor(model.weights.posteriors)}
 
 
 def histograms(displacements: Tensor) -> dict[str, list[list[float]]]:
@@ -230,46 +184,114 @@ def histograms(displacements: Tensor) -> dict[str, list[list[float]]]:
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
-    """Plot, table and notes of each set of images."""
+    """Plot, table and notes of each set of images; then what else tells the models apart."""
     parts = []
     for name in result["sets"]:
         plot_motions(result, name, folder / f"shapes_{name}.png")
         parts += [f"### {SETS[name].capitalize()}", kl_table(result, name), notes(result, name)]
-    found = result["analogies"]
-    parts.append(
-        f"Squared error of a frame when one scene's motion code moves another scene: {number(found['analogy'], 1)}; "
-        f"its own scene: {number(found['reconstruction'], 1)}; nothing moved: {number(found['copy'], 1)}."
-    )
-    return "\n\n".join(parts)
+        parts += [claim(result)] if name == "generated" else []
+    parts += ["### Stored codes", models_table(result["models"])] if "models" in result else []
+    return "\n\n".join([*parts, analogies_table(result["analogies"])])
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    rows = result["sets"]["generated"]["rows"]
-    ours, floor = (listed([rows[name][column] for column in result["columns"]], 2) for name in ("ours", "floor"))
-    names = " / ".join(TITLES[column].lower() for column in result["columns"])
+    rows, columns = result["sets"]["generated"]["rows"], result["columns"]
+    ours, floor = (" / ".join(cells(rows[name], columns)) for name in ("ours", "floor"))
+    if seeds := result.get("over_seeds"):
+        ours += f"; {seeds['models']} training seeds, mean and range: {' / '.join(seed_cells(seeds, columns))}"
+    names = " / ".join(TITLES[column].lower() for column in columns)
     return Headline(f"KL of motions, nats: {names}", listed(result["paper"]["ours"], 2), ours, floor)
+
+
+def cells(row: dict[str, Any], columns: Sequence[str], digits: int = 3) -> list[str]:
+    """Numbers of a row, with their intervals where these were measured."""
+    if "intervals" not in row:
+        return [number(row[column], digits) for column in columns]
+    return [with_interval(row[column], row["intervals"][column], digits) for column in columns]
+
+
+def seed_cells(seeds: dict[str, Any], columns: Sequence[str]) -> list[str]:
+    return [with_interval(seeds["mean"][column], seeds["range"][column], 3) for column in columns]
 
 
 def kl_table(result: dict[str, Any], name: str) -> str:
     """One set of images: rows of the paper, ours, and the floor."""
     columns, measured = result["columns"], dict(result["sets"][name]["rows"])
     measured["floor (truth against truth)"] = measured.pop("floor")
-    rows = {f"{method}, paper": values for method, values in result["paper"].items()}
-    rows |= {method: [found[column] for column in columns] for method, found in measured.items()}
-    head = ["KL(truth || prediction), nats", *(TITLES[column] for column in columns)]
-    return table(head, [[row, *(number(value, 2) for value in values)] for row, values in rows.items()], bold=("ours",))
+    rows = [[f"{method}, paper", *(number(value, 2) for value in values)] for method, values in result["paper"].items()]
+    rows += [[method, *cells(found, columns)] for method, found in measured.items()]
+    if name == "generated" and (seeds := result.get("over_seeds")):
+        words = f"ours, mean (range) of {seeds['models']} training seeds"
+        rows.insert(-1, [words, *seed_cells(seeds, columns)])
+    return table(["KL(truth || prediction), nats", *(TITLES[column] for column in columns)], rows, bold=("ours",))
 
 
 def notes(result: dict[str, Any], name: str) -> str:
     """What a reader must know to use the numbers."""
     measured, protocol = result["sets"][name], result["protocol"]
-    found = measured["correlations"]["ours"]
-    images = "" if name == "authors" else f"{protocol['images']} "
+    found, sizes = measured["correlations"]["ours"], measured.get("sizes")
+    count = measured.get("images", protocol["images"])  # an older result does not know it
+    images = f"the first {count} of " if name == "authors" else f"{count} "
+    truth = f", against {sizes['truth']:,} true motions; the floor has the same sizes" if sizes else ""
     return (
-        f"{measured['samples']:,} samples on {images}{SETS[name]}; zero-bin epsilon {protocol['epsilon']:g}. "
+        f"{measured['samples']:,} samples on {images}{SETS[name]}{truth}; zero-bin epsilon {protocol['epsilon']:g}. "
         f"Correlation of sampled motions: circle-triangle {number(found['circle_triangle'], 3)}, "
-        f"circle-square {number(found['circle_square'], 3)}."
+        f"circle-square {number(found['circle_square'], 3)}. In brackets: 95 % intervals over images."
     )
+
+
+def claim(result: dict[str, Any]) -> str:
+    """What the rows show about the paper's claim that the KL term makes samples better."""
+    rows, columns, paper = result["sets"]["generated"]["rows"], result["columns"], result["paper"]
+    gaps = [theirs - ours for ours, theirs in zip(paper["ours"], paper["AE"], strict=True)]
+    parts = []
+    for source, words in SOURCES.items():
+        ours, theirs = rows.get(f"ours{words}", {}), rows.get(f"AE{words}", {})
+        if "intervals" in ours and "intervals" in theirs:
+            above, below = (sum(clearly_below(*pair, columns)) for pair in ((ours, theirs), (theirs, ours)))
+            most = max((theirs[column] - ours[column] for column in columns), key=abs)
+            parts.append(
+                f"z from {source}: the claim holds in {above} of {len(columns)} columns, the opposite in {below} "
+                f"(largest difference {number(most, 3, form='+')} nats)"
+            )
+    if not parts:
+        return "Whether the KL term makes samples better was not measured with intervals."
+    return (
+        f"The paper claims that the KL term makes samples better: its AE is {min(gaps):.1f} to {max(gaps):.1f} nats "
+        f"above its model. Here, counting columns whose intervals do not overlap: {'; '.join(parts)}."
+    )
+
+
+def clearly_below(one: dict[str, Any], other: dict[str, Any], names: Sequence[str]) -> list[bool]:
+    """For each number whether the interval of one lies below that of the other."""
+    return [one["intervals"][name][1] < other["intervals"][name][0] for name in names]
+
+
+def models_table(models: dict[str, dict[str, Any]]) -> str:
+    rows = []
+    for name, found in models.items():
+        least = found["least_log_variance"]
+        made = [found["weights"][:12], str(found["training_seed"]), str(found["training_commit"])[:7]]
+        shares = f"{found['at_bound']} of {len(least)}"
+        rows.append([name, *made, listed(sorted(least)[:8], 1), shares])
+    head = ["model", "weights", "training seed", "commit", "least log-variances", "log-variances at the bound"]
+    return table(head, rows)
+
+
+def analogies_table(found: dict[str, Any]) -> str:
+    """Squared errors of codes on another scene and on their own."""
+    rows = {"ours": found} if "copy" in found else found  # an older result knows one model
+    head = ["squared error of a frame, code carried to", *CARRIED.values()]
+    lines = [table(head, [[name, *cells(row, list(CARRIED), 1)] for name, row in rows.items()], bold=("ours",))]
+    if "AE" in rows and "ours" in rows:
+        both = rows["ours"], rows["AE"]
+        below, above = (clearly_below(*pair, ["analogy"])[0] for pair in (both, both[::-1]))
+        verdict = "lower than" if below else "higher than" if above else "not clearly different from"
+        lines.append(
+            f"Carried to another scene, the error of ours is {verdict} that of the AE. Codes are stored ones of "
+            "training scenes, where a row does not say otherwise; the other scenes are test scenes."
+        )
+    return "\n\n".join(lines)
 
 
 def plot_motions(result: dict[str, Any], name: str, path: Path) -> None:

@@ -163,7 +163,16 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
 
 def as_written(option: str) -> str:
     """An option as the command line takes it: "--seed", "--set runs=FOLDER"."""
-    return f"--{option}" if option in FLAGS else f"--set {option}={'FOLDER' if option == 'runs' else 'MODEL'}"
+    return (
+        f"--{option}"
+        if option in FLAGS
+        else f"--set {option}={'FOLDER' if option == 'runs' else 'MODELS' if option == 'seeds' else 'MODEL'}"
+    )
+
+
+def listed_models(names: str | None) -> list[str]:
+    """The models of an option that takes several, between commas."""
+    return [name.strip() for name in names.split(",") if name.strip()] if names else []
 
 
 def sprites_folder(options: Any) -> Path:
@@ -193,17 +202,26 @@ def _check_paths(options: Any, folder: Path) -> None:
             raise UserError(f"no such folder or zip: {path}")
 
 
-def _check_models(experiment: Experiment, options: Any) -> dict[str, str]:
+def _check_models(experiment: Experiment, options: Any) -> dict[str, str | list[str]]:
     """Names and weights' digests of the models, for the JSON; a UserError if one is missing or has the wrong size."""
-    found: dict[str, str] = {}
+    found: dict[str, str | list[str]] = {}
+
+    def digest(name: str) -> str:
+        weights = load_weights(find_weights(name))
+        size = weights.network.config.size
+        if experiment.frame_size not in (None, size):
+            raise UserError(f"{name} makes frames of {size} pixels; this is measured on {experiment.frame_size}")
+        return weights.digest
+
     for option in (*DIGESTS, *(["sprites_model"] if getattr(options, "sprites", None) else [])):
         if name := getattr(options, option, None):
-            weights = load_weights(find_weights(name))
-            size = weights.network.config.size
-            if experiment.frame_size not in (None, size):
-                raise UserError(f"{name} makes frames of {size} pixels; this is measured on {experiment.frame_size}")
+            known = digest(name)
             if option in DIGESTS:
-                found |= {option: Path(name).name, DIGESTS[option]: weights.digest}
+                found |= {option: Path(name).name, DIGESTS[option]: known}
+    if further := listed_models(getattr(options, "seeds", None)):
+        found |= {"seeds": further, "seeds_weights": [digest(name) for name in further]}
+        if len({*found["seeds_weights"], found["weights"]}) <= len(further):
+            raise UserError("seeds names a model twice, or the model itself: their mean would count it twice")
     return found
 
 
