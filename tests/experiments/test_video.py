@@ -1,5 +1,6 @@
 """The video experiment in small, on drawn clips: takes, what moves in them, oracles, a tiny model, figures."""
 
+import hashlib
 import io
 import json
 import shutil
@@ -14,6 +15,7 @@ from PIL import Image
 pytest.importorskip("cv2")
 
 from tests.footage.scenes import film
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards, split_takes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.video_motion import by_scene, take_regions
@@ -76,6 +78,19 @@ def test_takes_are_those_of_the_manifest(folder: Path) -> None:
     assert [(take.scene, take.name) for take in takes] == [(f["scene"], f"{f['file']}, take 0") for f in files]
     assert [len(take.places) for take in takes] == [file["pairs"] for file in files] and len(files) == 2
     assert torch.equal(torch.cat([take.places for take in takes]), torch.arange(len(pairs)))
+
+
+def test_measured_are_held_out_pairs_and_flow_knows_training_pairs(folder: Path) -> None:
+    """Fault: pairs that are measured are training pairs, or Flow knows them."""
+    _, pairs, _, known = opened(folder, 32)
+    for found, split in ((pairs, "held-out"), (known, "train")):
+        stored = open_pairs(folder, split)
+        assert stored is not None and digests(found) == digests(stored.in_memory())
+    assert not digests(pairs) & digests(known)
+
+
+def digests(pairs: Pairs) -> set[str]:
+    return {hashlib.sha256(frame.numpy().tobytes()).hexdigest() for frame in (*pairs.frames, *pairs.next_frames)}
 
 
 def test_the_square_moves_and_the_wall_never_does(folder: Path) -> None:
