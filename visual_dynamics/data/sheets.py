@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Layout, Tag, read_layout
+from visual_dynamics.data.aseprite_file import SUFFIXES, read_aseprite_file
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
 
@@ -47,10 +48,13 @@ class Sheet:
 
 
 def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_animations: bool = False) -> Sheet:
-    """A folder of frames, an Aseprite JSON, an animated picture, or one with the width and height of its cells."""
+    """A folder of frames, an Aseprite file or JSON, an animated picture, or one with the size of its cells."""
     path = Path(path)
     if path.is_dir():
         return read_frame_folder(path)
+    if path.suffix.lower() in SUFFIXES:
+        animation = read_aseprite_file(path)
+        return Sheet(animation.frames, np.array(animation.durations, np.int64), animation.tags)
     if path.suffix.lower() == ".json":
         return read_aseprite(path)
     if cell is not None:
@@ -64,19 +68,19 @@ def read_sheet(path: str | Path, cell: tuple[int, int] | None = None, rows_are_a
 def read_sheets_at(path: Path, layout: str) -> list[Sheet]:
     """The sheets of a file, or of all files in a folder in the order of their names; each is taken for one character.
 
-    layout: the size of cells (every row is an animation), "aseprite" (JSON files, tags are animations), or "frames"
-    (a folder of frames, or an animated picture, is one animation; a folder of such, many).
+    layout: the size of cells (every row is an animation), "aseprite" (its files or JSON, tags are animations), or
+    "frames" (a folder of frames, or an animated picture, is one animation; a folder of such, many).
     """
     if not path.exists():
         raise UserError(f"no sprite sheets at {path}")
     if layout == "frames":
         return [read_sheet(each) for each in _animations(path)]
     cell = None if layout == "aseprite" else read_cell(layout)
-    suffix = ".json" if cell is None else ".png"
-    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix.lower() == suffix)
+    suffixes = (".json", *SUFFIXES) if cell is None else (".png",)
+    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix.lower() in suffixes)
     if not files:
-        raise UserError(f"no sprite sheets in {path}: it has no {suffix} files; the layout is {LAYOUTS}")
-    return [read_aseprite(f) if cell is None else read_grid(f, cell, rows_are_animations=True) for f in files]
+        raise UserError(f"no sprite sheets in {path}: it has no {' or '.join(suffixes)} files; the layout is {LAYOUTS}")
+    return [read_sheet(f) if cell is None else read_grid(f, cell, rows_are_animations=True) for f in files]
 
 
 def _animations(path: Path) -> list[Path]:

@@ -35,7 +35,7 @@ def sheet_files(title: str, sheet: Sheet) -> dict[str, bytes]:
     a new row of the sheet.
     """
     count, height, width, _ = sheet.frames.shape
-    rows = _rows(sheet)
+    rows = sheet_rows(sheet)
     columns = max(len(row) for row in rows)
     if max(columns * width, len(rows) * height) > MAX_SIDE or columns * width * len(rows) * height > MAX_PIXELS:
         size = f"{columns * width} x {len(rows) * height} pixels"
@@ -72,7 +72,7 @@ def sheet_files(title: str, sheet: Sheet) -> dict[str, bytes]:
     return {f"{title}.png": saved(Image.fromarray(picture), "PNG"), f"{title}.json": text.encode()}
 
 
-def _rows(sheet: Sheet) -> list[list[int]]:
+def sheet_rows(sheet: Sheet) -> list[list[int]]:
     """The frames of each row of the sheet, in order: a row or more for each tag, else about a square."""
     count, width = len(sheet.frames), sheet.frames.shape[2]
     ends = [0, *(tag.last + 1 for tag in sheet.tags)]
