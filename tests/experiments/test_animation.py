@@ -1,4 +1,4 @@
-"""Animations of unseen characters in small: the pairs of characters, scores by hand, figures from the JSON alone."""
+"""Animations of test characters in small: the pairs of characters, scores by hand, figures from the JSON alone."""
 
 import copy
 import io
@@ -35,7 +35,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     patch = pytest.MonkeyPatch()
     for name in ("ANIMATIONS", "SHOWN"):
         patch.setattr(animation, name, ("slash",))
-    patch.setattr(sprites, "read_characters", lambda folder, numbers: noise_characters(8))
+    patch.setattr(sprites, "reed_split", lambda: sprites.Split(np.arange(6), np.arange(0), np.arange(6, 14)))
+    patch.setattr(sprites, "read_characters", lambda folder, numbers: noise_characters(14).subset(numbers))
     patch.setattr(sprites, "CLIPS", tuple(clip for clip in sprites.CLIPS if clip.view in ("down", "left")))
     shares: list[float] = []
     options = AnimationOptions(model=str(weights), guide=str(weights), sprites=Path("sprites"), samples=2)
@@ -63,9 +64,15 @@ def test_every_row_and_part_is_there(result: dict) -> None:
         assert parts[ALL]["error"]["slash"] == pytest.approx(both)
 
 
+def test_only_test_characters_are_measured(result: dict) -> None:
+    shown = {pair[role] for pair in result["couples"] for role in ("reference", "target")}
+    assert shown <= set(range(6, 14)) and result["protocol"]["characters"] == 8
+    assert result["protocol"]["twins"] == 0  # that of 6 is 7, and so on
+
+
 def test_standing_still_by_hand(result: dict) -> None:
-    characters, errors = noise_characters(8), []
-    target = result["couples"][0]["target"]  # numbers are places here
+    characters, errors = noise_characters(14), []
+    target = result["couples"][0]["target"]
     for clip in sprites.CLIPS:
         if clip.animation == "slash" and clip.view in ("down", "left"):
             colours = characters.palette[characters.frames[target, clip.frames]] / 255  # (6, 60, 60, 3)
@@ -114,14 +121,25 @@ def test_colours_outside_the_palette_are_counted() -> None:
     assert animation.score(made, blocks(0, 0, 0)).outside == 0
 
 
-def test_growth_of_a_made_up_result() -> None:
+def test_summary_of_a_made_up_result() -> None:
     def scored(*errors: float) -> Score:
         return Score(np.array(errors), np.array([True, True, False]), 0.5)
 
-    found = animation.summary({"walk": [scored(2, 9, 3), scored(4, 3, 3)], "slash": [scored(0, 9, 3)]})
-    assert found["error by frame"] == {"walk": [3, 6, 3], "slash": [0, 9, 3]}
-    assert found["error"] == {"walk": 4, "slash": 4} and found["growth"] == {"walk": 2, "slash": None}
+    walk = [scored(2, 9, 4), scored(4, 3, 2), scored(30, 30, 30), scored(60, 30, 30)]  # two pairs in two views
+    slash = [scored(0, 9, 3), scored(0, 9, 3), scored(0, 9, 3), scored(0, 3, 9)]
+    found = animation.summary({"walk": walk, "slash": slash}, views=2)
+    assert found["error by frame"] == {"walk": [24, 18, 16.5], "slash": [0, 7.5, 4.5]}
+    assert found["error"] == {"walk": 19.5, "slash": 4} and found["growth"] == {"walk": 1, "slash": None}
     assert found["right pose"]["walk"] == pytest.approx(2 / 3) and found["outside palette"] == 0.5
+    # pairs have (4 + 4) / 2 and (35 + 4) / 2; of two, one is drawn twice in half of the cases
+    np.testing.assert_allclose(found["interval"], (4, 19.5))
+
+
+def test_intervals_are_over_pairs_of_characters(result: dict) -> None:
+    for parts in result["rows"].values():
+        one, other = (parts[part]["error"]["slash"] for part in (WITHIN, ACROSS))
+        np.testing.assert_allclose(parts[WITHIN]["interval"], (one, one))
+        np.testing.assert_allclose(parts[ALL]["interval"], (min(one, other), max(one, other)))
 
 
 def test_tables_and_figures(measured: Measured, result: dict, tmp_path: Path) -> None:
@@ -137,11 +155,22 @@ def test_a_line_of_each_table(result: dict) -> None:
     known = copy.deepcopy(result)
     known["rows"]["direct"][ACROSS] |= {
         "error": {"slash": 12.34},
+        "interval": [10.0, 15.0],
         "growth": {"slash": None},
         "right pose": {"slash": 0.9},
     }
-    for what, cell in (("error", "12.3"), ("growth", "none"), ("right pose", "90.0")):
-        assert f"| direct, across | {cell} | {cell} |" in animation.animation_table(known, what)
+    cells = {"error": "12.3 | 12.3 (10.0 to 15.0)", "growth": "none | none", "right pose": "90.0 | 90.0"}
+    for what, words in cells.items():
+        assert f"| direct, across | {words} |" in animation.animation_table(known, what)
+
+
+def test_the_headline_says_what_the_rules_were_shaped_on(result: dict) -> None:
+    known = copy.deepcopy(result)
+    known["rows"]["guided"][ALL] |= {"error": {"slash": 12.34}, "interval": [10.0, 15.0]}
+    line = animation.headline(known)
+    assert line.ours == "12.3 (10.0 to 15.0)" and "test characters whose failures shaped" in line.measure
+    del known["rows"]["guided"][ALL]["interval"]  # as in results of older versions
+    assert animation.headline(known).ours == "12.3"
 
 
 def test_one_pair_is_drawn_too(result: dict, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whole animations: from its first frame a character that the model was not trained on is to move as another one does.
+"""Whole animations: from its first frame one of Reed's test characters is to move as another one does.
 
 Paper      beyond it: its table of analogies (`reproduce analogy`) makes one frame at a time.
 Command    visual-dynamics reproduce animation --sprites FOLDER [--samples PAIRS]
@@ -16,7 +16,8 @@ The rules of `animate` grew while its authors looked at failures on Reed's test 
 result (seed 7) is not fresh either: 20 of its 23 characters, and 11 of its 13 targets, had appeared before.
 
 Right pose: the nearest true frame of the target's clip is the right one, or looks like it (held poses differ by a few
-shades). Growth: the largest mean error of a frame number over that of frame 1.
+shades). Growth: the largest mean error of a frame number over that of frame 1. Intervals: pairs of characters are drawn
+again; two pairs may share a character.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from numpy.typing import NDArray
 from visual_dynamics.api import load
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.experiments.analogy import ACROSS, ALL, ANIMATIONS, WITHIN
 from visual_dynamics.experiments.futures import CREDIT
 from visual_dynamics.images import Pixels
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
-from visual_dynamics.reporting.drawing import Group, average, number, plot, sheet, table
+from visual_dynamics.reporting.drawing import Group, average, number, plot, sheet, table, with_interval
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animation import animate
@@ -106,7 +108,10 @@ def compute(options: AnimationOptions, device: torch.device, progress: Progress)
                 pictures += [strip(frames) for frames in (reference, target, made["guided"])]
             progress("clips", (place * len(clips) + number_of_clip) / (len(pairs) * len(clips)))
     numbers = {
-        "rows": {row: {part: summary(found) for part, found in parts.items()} for row, parts in scores.items()},
+        "rows": {
+            row: {part: summary(found, len(clips) // len(ANIMATIONS)) for part, found in parts.items()}
+            for row, parts in scores.items()
+        },
         "animations": ANIMATIONS,
         "strips": strips,
         "couples": [
@@ -177,11 +182,17 @@ def codes(colours: Pixels) -> NDArray[np.int64]:
     return colours.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
 
 
-def summary(scores: dict[str, list[Score]]) -> dict[str, Any]:
-    """Means over the clips of each animation; frame numbers count from 1, as frame 0 is given."""
+def summary(scores: dict[str, list[Score]], views: int) -> dict[str, Any]:
+    """Means over the clips of each animation; frame numbers count from 1, as frame 0 is given.
+
+    A pair of characters has `views` clips of each animation, one after the other; the interval is over pairs.
+    """
+    by_clip = [[each.errors.mean() for each in found] for found in scores.values()]  # (animations, pairs * views)
+    by_pair = torch.from_numpy(np.mean(by_clip, axis=0).reshape(-1, views).mean(axis=1))  # (pairs,)
     by_frame = {name: np.mean([each.errors for each in found], axis=0).tolist() for name, found in scores.items()}
     return {
         "error": {name: float(np.mean(errors)) for name, errors in by_frame.items()},
+        "interval": cluster_interval(by_pair, torch.arange(len(by_pair))),  # of the average of the animations
         "error by frame": by_frame,
         "growth": {name: max(errors) / errors[0] if errors[0] else None for name, errors in by_frame.items()},
         "right pose": {name: float(np.mean([each.right for each in found])) for name, found in scores.items()},
@@ -214,9 +225,12 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    errors = (result["rows"][row][ALL]["error"].values() for row in ("guided", "copy"))
-    guided, copy = (number(average(each), 1) for each in errors)
-    measure = "squared error of a frame, average of five animations"
+    found = [result["rows"][row][ALL] for row in ("guided", "copy")]
+    guided, copy = (with_interval(average(each["error"].values()), each.get("interval"), 1) for each in found)
+    measure = (
+        "squared error of a frame, average of five animations, on test characters whose failures shaped the rules of "
+        "`animate`"
+    )
     return Headline(measure, "not in the paper", guided, f"{copy} (standing still)")
 
 
@@ -227,8 +241,10 @@ def animation_table(result: dict[str, Any], what: str) -> str:
         for row, found in result["rows"].items():
             values = [found[part][what][name] for name in animations]
             scale = 100 if what == "right pose" else 1  # per cent
-            rows.append([f"{row}, {part}", *(number(value, 1, scale) for value in (*values, average(values)))])
-    return table([what, *animations, "average"], rows)
+            interval = found[part].get("interval") if what == "error" else None
+            last = with_interval(average(values), interval, 1, scale)
+            rows.append([f"{row}, {part}", *(number(value, 1, scale) for value in values), last])
+    return table([what, *animations, "average (95 % interval)" if what == "error" else "average"], rows)
 
 
 def notes(result: dict[str, Any]) -> str:
