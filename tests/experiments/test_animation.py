@@ -80,6 +80,21 @@ def test_standing_still_by_hand(result: dict) -> None:
     np.testing.assert_allclose(result["rows"]["copy"][WITHIN]["error by frame"]["slash"], np.mean(errors, axis=0))
 
 
+def test_of_the_target_only_the_first_frame_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[bytes, bytes]] = []
+
+    def kept(predictor: object, reference: np.ndarray, first: np.ndarray, **more: object) -> np.ndarray:
+        given.append((reference.tobytes(), first.tobytes()))
+        return reference
+
+    monkeypatch.setattr(animation, "animate", kept)
+    reference, target = blocks(0, 10, 20), blocks(5, 15, 25)
+    for row in animation.ROWS:
+        made = animation.make(object(), object(), row, reference, target, blocks(0))
+        np.testing.assert_array_equal(made, blocks(5, 5, 5) if row == "copy" else reference)
+    assert given == [(reference.tobytes(), target[0].tobytes())] * 2  # direct and guided
+
+
 def test_pairs_have_one_weapon_and_both_parts() -> None:
     characters = noise_characters(16)
     sexes, weapons = characters.attributes[:, sprites.SEX], characters.attributes[:, sprites.WEAPON]

@@ -139,10 +139,33 @@ def test_non_zero_elements() -> None:
 def test_counts_have_intervals_over_pairs() -> None:
     """The second dimension varies in one pair of three; without this pair it is zero."""
     mean = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]])
-    found = latents.count_intervals(mean, 400)
+    found = latents.count_intervals(mean, None, 400)
     assert found["non_zero"] == (1, 2)
     assert found["components"][0] < found["components"][1] == 2
     assert "intervals" not in latents.measure(load("shapes"), "shapes", few_pairs(), lambda share: None, draws=0)
+
+
+def test_pairs_of_a_family_are_drawn_together() -> None:
+    """Alone, the last pair is often missed, and then the second dimension is zero; here all pairs are one family."""
+    mean = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]])
+    assert latents.count_intervals(mean, torch.tensor([7, 7, 7]), 50)["non_zero"] == (2, 2)
+    assert latents.count_intervals(mean, torch.tensor([7, 7, 3]), 400)["non_zero"] == (1, 2)
+
+
+def test_sprites_are_of_test_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    characters = noise_characters(10)
+    monkeypatch.setattr(sprites, "reed_split", lambda: sprites.Split(*map(np.arange, (2, 0)), np.array([3, 5, 9])))
+    sprites.pack_characters(characters, tmp_path / "packed")
+    pairs, families = latents.sprite_pairs(tmp_path / "packed", 200, 1, 64)
+    assert len(pairs) == 200 and set(families.tolist()) == {0, 1, 2}  # of 3, 5 and 9
+
+    def as_bytes(pairs: Pairs, places: Tensor) -> set[tuple[bytes, bytes]]:
+        frames, after = pairs.read(places)
+        return {(one.numpy().tobytes(), two.numpy().tobytes()) for one, two in zip(frames, after, strict=True)}
+
+    for family, number in enumerate((3, 5, 9)):
+        own = sprites.sprite_pairs(characters.subset([number]), size=64)
+        assert as_bytes(pairs, (families == family).nonzero()[:, 0]) <= as_bytes(own, torch.arange(157))
 
 
 def few_pairs() -> Pairs:

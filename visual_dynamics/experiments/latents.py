@@ -8,11 +8,13 @@ Paper says non-zero elements 299 / 54 / 978 of 3,200, PCA components 5 / 5 / 47 
            PCA components on Shapes with a z of 8, 32, 128, 3,200: 3, 3, 3, 5.
 
 Protocol: 1,000 pairs that are not for training (the paper takes training pairs). Shapes: generated test scenes at
-sub-pixel places. Sprites: neighbouring frames of Reed's 100 test characters, drawn by the seed. An element of z_mean is
-non-zero if its root mean square over the pairs exceeds 0.1, a tenth of the prior's deviation. The paper names no
-threshold, so the counts for other thresholds stand beside it. PCA components: the fewest that hold 95 % of the variance
-of z_mean. Both have an interval over pairs: the statistic of pairs drawn again. A dimension is active if its KL
-divergence to the prior exceeds 0.01 nats on average; a weights file stores the posteriors of these dimensions only.
+sub-pixel places. Sprites: neighbouring frames of Reed's 100 test characters, drawn by the seed; 80 of these have a twin
+in training, which shares half of the frames. An element of z_mean is non-zero if its root mean square over the pairs
+exceeds 0.1, a tenth of the prior's deviation. The paper names no threshold, so the counts for other thresholds stand
+beside it. PCA components: the fewest that hold 95 % of the variance of z_mean. Both have an interval: the statistic of
+pairs drawn again, for Sprites of families of characters (4n ... 4n + 3, which share frames). A dimension is active if
+its KL divergence to the prior exceeds 0.01 nats on average; a weights file stores the posteriors of these dimensions
+only.
 """
 
 from __future__ import annotations
@@ -71,9 +73,9 @@ def compute(options: LatentsOptions, device: torch.device, progress: Progress) -
     sets = {"Shapes": measure(model, options.model, pairs, partial(progress, "Shapes"))}
     if options.sprites:
         model = load(options.sprites_model, str(device))
-        pairs = sprite_pairs(options.sprites, count, options.seed, model.size)
+        pairs, families = sprite_pairs(options.sprites, count, options.seed, model.size)
         name = options.sprites_model
-        sets["Sprites"] = measure(model, name, pairs, partial(progress, "Sprites"))
+        sets["Sprites"] = measure(model, name, pairs, partial(progress, "Sprites"), families)
     protocol = {
         "non_zero": f"root mean square of z_mean over the pairs above {NON_ZERO:g}",
         "threshold": NON_ZERO,
@@ -83,16 +85,30 @@ def compute(options: LatentsOptions, device: torch.device, progress: Progress) -
     return Measured({"sets": sets, "paper": PAPER, "protocol": protocol})
 
 
-def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> Pairs:
-    """Neighbouring frames of Reed's test characters: `count` pairs, or all of them if there are fewer."""
-    every = sprites.sprite_pairs(sprites.read_characters(folder, sprites.reed_split().test), size=max(64, size))
-    return every.subset(spread(len(every), count, seed)).resized(size)
+def sprite_pairs(folder: Path, count: int, seed: int, size: int) -> tuple[Pairs, Tensor]:
+    """Neighbouring frames of Reed's test characters: `count` pairs, or all of them if there are fewer.
+
+    And the family of characters of each, (N,): 4n ... 4n + 3 share frames.
+    """
+    characters = sprites.read_characters(folder, sprites.reed_split().test)
+    every = sprites.sprite_pairs(characters, size=max(64, size))
+    places = spread(len(every), count, seed)
+    families = torch.from_numpy(characters.numbers // sprites.FAMILY)[places * len(characters) // len(every)]
+    return every.subset(places).resized(size), families
 
 
 def measure(
-    model: Model, name: str, pairs: Pairs, progress: Callable[[float], object], draws: int = SLOW_DRAWS
+    model: Model,
+    name: str,
+    pairs: Pairs,
+    progress: Callable[[float], object],
+    units: Tensor | None = None,
+    draws: int = SLOW_DRAWS,
 ) -> dict[str, Any]:
-    """All numbers of one model; intervals of counts from so many draws of the pairs, none from 0."""
+    """All numbers of one model; intervals of counts from so many draws of the units (N,), none from 0.
+
+    units: which pairs are drawn together; None: each for itself.
+    """
     posterior = encode(model, pairs, progress)
     mean, log_variance = posterior
     nats = kl_per_dimension(posterior).double().mean(0)
@@ -105,7 +121,7 @@ def measure(
         "non_zero_by_threshold": {f"{threshold:g}": non_zero(mean, threshold) for threshold in THRESHOLDS},
         "components": dominating_components(mean),
         "component_shares": rounded(component_shares(mean)),
-        **({"intervals": count_intervals(mean, draws)} if draws else {}),
+        **({"intervals": count_intervals(mean, units, draws)} if draws else {}),
         "active": int((nats > ACTIVE_NATS).sum()),
         "inactive": (nats <= ACTIVE_NATS).nonzero().flatten().tolist(),
         "nats": rounded(nats),
@@ -161,12 +177,17 @@ def dominating_components(mean: Tensor, share: float = SHARE) -> int:
     return int((shares.cumsum(0) < share).sum()) + 1 if shares.any() else 0
 
 
-def count_intervals(mean: Tensor, draws: int) -> dict[str, Interval]:
-    """Of the two counts of z_mean (N, D), over pairs."""
-    return {
-        "non_zero": bootstrap_interval(lambda places: non_zero(mean[places]), len(mean), draws=draws),
-        "components": bootstrap_interval(lambda places: dominating_components(mean[places]), len(mean), draws=draws),
-    }
+def count_intervals(mean: Tensor, units: Tensor | None, draws: int) -> dict[str, Interval]:
+    """Of the two counts of z_mean (N, D), over units (N,) of pairs."""
+    numbers = torch.arange(len(mean)) if units is None else units
+    members = [(numbers == unit).nonzero()[:, 0] for unit in numbers.unique()]
+
+    def over_units(count: Callable[[Tensor], int]) -> Interval:
+        return bootstrap_interval(
+            lambda drawn: count(mean[torch.cat([members[place] for place in drawn])]), len(members), draws=draws
+        )
+
+    return {"non_zero": over_units(non_zero), "components": over_units(dominating_components)}
 
 
 def _check(values: Tensor) -> None:
@@ -224,7 +245,7 @@ def notes(result: dict[str, Any]) -> str:
         counts = ", ".join(f"{count} above {limit}" for limit, count in found["non_zero_by_threshold"].items())
         shares = ", ".join(f"{100 * share:.0f}" for share in np.cumsum(found["component_shares"])[:LISTED])
         parts.append(
-            f"{name}: {found['pairs']:,} unseen pairs; non-zero by threshold: {counts}; components hold together "
+            f"{name}: {found['pairs']:,} test pairs; non-zero by threshold: {counts}; components hold together "
             f"{shares} % of the variance; inactive dimensions: "
             f"{', '.join(map(str, found['inactive'][:LISTED])) or 'none'}."
         )
