@@ -67,13 +67,60 @@ def test_without_inactive_dimensions_there_is_no_ratio(result: dict) -> None:
     assert (found["ratio"] is None) == (not found["inactive"])
 
 
+PIXELS = np.array([[9.0, 5.0, 3.0, 1.0, 2.0, 4.0], [7.0, 3.0, 1.0, 3.0, 2.0, 2.0]])  # two images, six dimensions
+
+
+def test_ratios_worked_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three active dimensions (8, 4, 2 on average), three inactive ones (2, 2, 3)."""
+    monkeypatch.setattr(traversal, "STRONGEST", 2)
+    found = traversal.summary(PIXELS, 3, np.ones(6), np.array([0, 1]))
+    assert found["moved_by_strongest"] == 6 and found["moved_by_inactive"] == 2 and found["moved_by_all"] == 2.5
+    assert (found["ratio"], found["least_ratio"], found["ratio_to_all"]) == (3, 2, 6 / 2.5)
+    first = traversal.summary(PIXELS, 3, np.ones(6), np.array([0, 0]))  # the first image, drawn twice
+    assert first["ratio"] == 7 / 2 and first["ratio_to_all"] == 7 / 3.5
+    none = traversal.summary(PIXELS, 6, np.ones(6), np.array([0, 1]))
+    assert none["ratio"] is None and none["moved_by_inactive"] is None and none["ratio_to_all"] == 6 / 2.5
+
+
+def test_each_measured_dimension_stands_for_its_share_of_all() -> None:
+    """Two active dimensions, and one of ten inactive ones that was measured."""
+    assert traversal.weighted_median(np.array([5.0, 7.0, 1.0]), np.array([1.0, 1.0, 10.0])) == 1
+    assert traversal.weighted_median(np.array([5.0, 7.0, 1.0]), np.array([1.0, 1.0, 2.0])) == 3  # 1, 1, 5, 7
+    chance = np.random.default_rng(0)
+    for count in (1, 2, 7, 10):
+        values = chance.random(count)
+        assert traversal.weighted_median(values, np.full(count, 3.0)) == pytest.approx(np.median(values))
+
+
+def test_intervals_are_over_images(result: dict) -> None:
+    found = result["sets"]["shapes"]
+    assert set(found["intervals"]) == {*(key for key in found if "moved_by" in key or "ratio" in key)}
+    for key, (low, high) in found["intervals"].items():
+        assert low < found[key] < high
+    assert found["ratio_to_all"] == pytest.approx(
+        np.mean([row["moved"] for row in found["rows"][:5]]) / np.median([row["moved"] for row in found["rows"]])
+    )
+
+
+def test_the_headline_says_how_many_dimensions_are_inactive(result: dict, tmp_path: Path) -> None:
+    shown = {"sets": {"shapes": result["sets"]["shapes"]}, "protocol": result["protocol"]}
+    words = traversal.headline(shown).ours
+    assert " over the median of 1 inactive, " in words and words.endswith(" over the median of all 8")
+    assert words in traversal.draw(shown, tmp_path)
+    found = shown["sets"]["shapes"] | {"inactive": [], "active": 8, "ratio": None, "moved_by_inactive": None}
+    assert traversal.headline(shown | {"sets": {"shapes": found}}).ours.startswith("none is inactive, ")
+    older = {key: value for key, value in found.items() if key not in ("intervals", "ratio_to_all")}
+    assert "not measured over the median of all 8" in traversal.headline(shown | {"sets": {"shapes": older}}).ours
+
+
 def test_a_dimension_that_the_network_ignores_moves_nothing() -> None:
     model = load("shapes")
     model.predictor.network.kernel_decoder.from_latent.weight.data[:, 2] = 0
     frame = shapes.shapes_pairs(1, 0, "test", "smooth").batch(torch.tensor([0])).frame
     used = stored_usage(model.weights.posteriors)
-    rows = traversal.vary(model, used, [2, 5], StartImages(frame, ""), lambda share: None)
+    rows, pixels = traversal.vary(model, used, [2, 5], StartImages(frame, ""), lambda share: None)
     assert rows[0]["moved"] == 0 and rows[1]["moved"] > 0.01
+    assert pixels.shape == (1, 2) and pixels[0, 1] == pytest.approx(rows[1]["moved"])
 
 
 def test_pictures_show_what_was_measured(measured: Measured, result: dict) -> None:

@@ -10,10 +10,12 @@ Protocol: dimensions are ranked by the mean KL divergence of the stored training
 nats or less is inactive. A dimension goes from -3 to 3 deviations of z over these posteriors; the others stay. The path
 leads through the code of the image at rest, that of two equal frames: z = 0 would decode to a blurred average.
 
-Pixels moved: mean absolute difference of colours in [0, 1] between the two ends, mean over 20 test images. Ratio: the
-mean of the five strongest dimensions over the median of the inactive ones; it should be 20 at least for each of the
-five. On Shapes the displacements of the shapes between the ends are measured, too. Images are chosen before anything is
-moved: generated test scenes, those that hide least first; frames of Reed's test characters, drawn by the seed.
+Pixels moved: mean absolute difference of colours in [0, 1] between the two ends, mean over 20 test images. Two ratios:
+the mean of the five strongest dimensions over the median of the inactive ones, whose number is given, and over the
+median of all dimensions. The first should be 20 at least for each of the five. Intervals: images are drawn again, each
+with all its dimensions. On Shapes the displacements of the shapes between the ends are measured, too. Images are chosen
+before anything is moved: generated test scenes, those that hide least first; frames of Reed's test characters, drawn by
+the seed.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
@@ -34,19 +37,20 @@ from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import spread
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.intervals import Interval, bootstrap_interval
 from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.experiments.futures import CREDIT
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import encode_animation
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import Group, enlarged, listed, number, opened, sheet, table, to_pixels
+from visual_dynamics.reporting.drawing import Group, enlarged, number, opened, sheet, table, to_pixels, with_interval
 from visual_dynamics.sampling.moves import VALUES, Usage, moved, path, path_values, stored_usage, traverse
 
 IMAGES, SMALL_IMAGES = 20, 3  # that pixels are measured on
 SHOWN = 3  # of them in the figure
 STRONGEST = 5
 TARGET = 20.0  # ratio
-MEASURED = 32  # active dimensions at most, and as many inactive ones
+MEASURED = 128  # active dimensions at most, and as many inactive ones; each then stands for several
 PICTURE = 128  # pixels a side of a picture, about
 EVERY = 2  # value of a path is in the filmstrip
 RATE = 8  # pictures a second of the animation
@@ -118,11 +122,16 @@ def sprite_images(folder: Path, count: int, seed: int, size: int) -> StartImages
 def measure(model: Model, name: str, images: StartImages, progress: Callable[[float], object]) -> dict[str, Any]:
     """What the dimensions of a model move."""
     used = stored_usage(model.weights.posteriors)
-    strongest, inactive = used.active[:STRONGEST], used.inactive[:MEASURED]
-    rows = vary(model, used, used.active[:MEASURED] + inactive, images, progress)
-    by_dimension = {row["dimension"]: row["moved"] for row in rows}
-    strong = [by_dimension[dimension] for dimension in strongest] or [0.0]
-    still = median(by_dimension[dimension] for dimension in inactive) if inactive else None
+    active, inactive = used.active[:MEASURED], used.inactive[:MEASURED]
+    rows, pixels = vary(model, used, active + inactive, images, progress)
+    stands_for = [len(used.active) / max(1, len(active))] * len(active)
+    stands_for += [len(used.inactive) / max(1, len(inactive))] * len(inactive)
+    summarise = partial(summary, pixels, len(active), np.array(stands_for))
+    found = summarise(np.arange(len(images.frames)))
+
+    def interval(key: str) -> Interval:
+        return bootstrap_interval(lambda places: summarise(places)[key] or 0.0, len(images.frames))
+
     return {
         "model": Path(name).name,
         "weights": model.weights.digest,
@@ -132,17 +141,42 @@ def measure(model: Model, name: str, images: StartImages, progress: Callable[[fl
         "active": len(used.active),
         "inactive": used.inactive,
         "rows": rows,
-        "moved_by_strongest": fmean(strong),
-        "moved_by_inactive": still,
-        "ratio": fmean(strong) / still if still else None,
-        "least_ratio": min(strong) / still if still else None,
+        **found,
+        "intervals": {key: interval(key) for key, value in found.items() if value is not None},
     }
+
+
+def summary(
+    pixels: NDArray[np.float64], active: int, stands_for: NDArray[np.float64], images: NDArray[np.int64]
+) -> dict[str, float | None]:
+    """Numbers of some images, from pixels moved (images, dimensions): active dimensions first, the strongest first."""
+    by_dimension = pixels[images].mean(0)
+    strong = by_dimension[: min(active, STRONGEST)]
+    strongest, least = (float(strong.mean()), float(strong.min())) if active else (0.0, 0.0)
+    still = float(np.median(by_dimension[active:])) if len(by_dimension) > active else None
+    every = weighted_median(by_dimension, stands_for)
+    return {
+        "moved_by_strongest": strongest,
+        "moved_by_inactive": still,
+        "moved_by_all": every,
+        "ratio": strongest / still if still else None,
+        "least_ratio": least / still if still else None,
+        "ratio_to_all": strongest / every if every else None,
+    }
+
+
+def weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """The median of values, each of which stands for `weights` equal ones."""
+    order = values.argsort()
+    below = weights[order].cumsum() / weights.sum()  # share up to each value
+    middle = [int(np.searchsorted(below, 0.5, side)) for side in ("left", "right")]
+    return float(np.mean(values[order][np.minimum(middle, len(values) - 1)]))
 
 
 def vary(
     model: Model, used: Usage, dimensions: list[int], images: StartImages, progress: Callable[[float], object]
-) -> list[dict[str, Any]]:
-    """For each dimension the pixels moved from one end to the other, mean over the images.
+) -> tuple[list[dict[str, Any]], NDArray[np.float64]]:
+    """For each dimension the pixels moved from one end to the other: mean over the images, and (images, dimensions).
 
     On Shapes also how far apart, in pixels, the places of each shape at the two ends lie.
     """
@@ -163,7 +197,7 @@ def vary(
     if places:
         for row, (circle, square, triangle) in zip(rows, torch.stack(places).nanmean(0).tolist(), strict=True):
             row |= {"circle_dy": circle[1], "square_dx": square[0], "triangle_dx": triangle[0]}
-    return rows
+    return rows, np.array(pixels)
 
 
 def drawn(model: Model, found: dict[str, Any], images: StartImages) -> dict[str, bytes]:
@@ -210,9 +244,25 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    measure = f"pixels moved, strongest dimensions over inactive ones: {' / '.join(result['sets'])}"
-    ours = listed([found["ratio"] for found in result["sets"].values()], 1)
-    return Headline(measure, "no numbers", ours, f"{result['protocol']['target']:g} (target, at least)")
+    strongest = result["protocol"]["strongest"]
+    measure = f"pixels moved, the {strongest} strongest dimensions over others: {' / '.join(result['sets'])}"
+    ours = " / ".join(ratios(found) for found in result["sets"].values())
+    return Headline(
+        measure, "no numbers", ours, f"{result['protocol']['target']:g} over the inactive (target, at least)"
+    )
+
+
+def ratios(found: dict[str, Any]) -> str:
+    """Both ratios in words."""
+    inactive, intervals = len(found["inactive"]), found.get("intervals", {})
+
+    def ratio(key: str) -> str:
+        if found.get(key) is None:
+            return "not measured"
+        return with_interval(found[key], intervals[key], 1) if key in intervals else number(found[key], 1)
+
+    first = f"{ratio('ratio')} over the median of {inactive:,} inactive" if inactive else "none is inactive"
+    return f"{first}, {ratio('ratio_to_all')} over the median of all {found['latent']:,}"
 
 
 def moved_table(found: dict[str, Any]) -> str:
@@ -236,10 +286,11 @@ def conclusion(found: dict[str, Any], protocol: dict[str, Any]) -> str:
     else:
         strong, still = number(found["moved_by_strongest"], 4), number(found["moved_by_inactive"], 5)
         words = (
-            f"The strongest {protocol['strongest']} move pixels by {strong} on average, the {count:,} inactive by "
-            f"{still} (median): ratio {number(found['ratio'], 1)}, of the least of the strongest "
-            f"{number(found['least_ratio'], 1)} (target: at least {protocol['target']:g})."
+            f"The strongest {protocol['strongest']} move pixels by {strong} on average, the inactive by {still} "
+            f"(median of {count:,}); the least of the strongest {number(found['least_ratio'], 1)} times as much as "
+            f"these (target: at least {protocol['target']:g})."
         )
+    words += f" Ratio: {ratios(found)}."
     source = found["source"].removesuffix(".")
     return (
         f"{found['active']:,} of {found['latent']:,} dimensions are active. {words} {found['images']} images: {source}."
