@@ -109,6 +109,7 @@ def test_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(own) == 2 * 157 and found[name] == digests(own)
     monkeypatch.setattr(sources, "sprite_split", lambda name: split._replace(validation=np.arange(0)))
     assert open_data(spec, "validation") is None
+    assert sources.validation_words(spec) == "no characters are for validation: this split has none"
 
 
 @pytest.mark.parametrize("name", ["reed", "paper"])

@@ -1,7 +1,7 @@
 """The one place that recognises what a path holds, and opens it as pairs: to train, to validate, to test.
 
-Training and all that is chosen look at "train" and "validation" alone; experiments and studies measure "test". Footage
-and sprite sheets hold out one part of what a user has: it is both "validation" and "test".
+Training and all that is chosen look at "train" and "validation" alone; experiments and studies measure "test". Footage,
+sheets and packed characters hold out one part of what a user has: it is both "validation" and "test".
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def open_data(
 
 
 def validation_words(spec: DataSpec) -> str | None:
-    """One line on which pairs of a folder or zip are for validation; None for other kinds of data."""
+    """One line on which pairs of a folder or zip are for validation, or that no characters are; else None."""
+    if recognise(spec) == "characters" and not len(sprite_split(spec.characters).validation):
+        return "no characters are for validation: this split has none"
     return folders.validation_words(Path(spec.data)) if recognise(spec) == "pairs" else None
 
 
