@@ -150,7 +150,7 @@ def test_grids_aseprite_and_frames(tmp_path: Path) -> None:
     assert len(sheets) == 2 and sheets[0].frames.shape == (4, 6, 4, 4) and len(sheets[0].tags) == 2
     (folder,) = read_sheets_at(tmp_path, "frames")
     assert folder.frames.shape == (2, 12, 8, 4)
-    with pytest.raises(UserError, match=r"no \.json files"):
+    with pytest.raises(UserError, match=r"no \.json or \.aseprite"):
         read_sheets_at(tmp_path, "aseprite")
 
 
