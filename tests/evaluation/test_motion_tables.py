@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.evaluation.test_motion_distribution import true_world
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import BINS, EPSILON, RANGE, motion_table
-from visual_dynamics.evaluation.motion_tables import Motions, kl_tables
+from visual_dynamics.evaluation.motion_tables import Motions, kl_tables, mean_table
 
 NAN = math.nan
 
@@ -79,6 +79,11 @@ def test_intervals_are_as_wide_as_numbers_of_other_images_differ(scale: float, l
         widths.append(high - low)
     ratio = np.mean(widths) / (2 * 1.96 * np.std(measured))
     assert least < ratio < most
+
+
+def test_mean_of_tables() -> None:
+    one, two = ({"circles": value, "intervals": {"circles": [value / 2, 2 * value]}} for value in (1.0, 3.0))
+    assert mean_table([one, two]) == {"circles": 2.0, "intervals": {"circles": [1.0, 4.0]}}
 
 
 def test_what_cannot_be_compared() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import zipfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from visual_dynamics.evaluation.shape_masks import segment_shapes
 from visual_dynamics.evaluation.shapes import (
     Enlarged,
     Extent,
+    Remembering,
     ShapeImages,
     generated_bench,
     generated_images,
@@ -26,6 +28,8 @@ from visual_dynamics.evaluation.shapes import (
     sampled_motions,
     true_motions,
 )
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.predictor import Predictor
 
 AUTHORS = Path(__file__).parents[2].parent / "shared" / "data" / "shapes"
 CPU = torch.device("cpu")
@@ -49,7 +53,7 @@ def test_the_floor_of_generated_images_has_the_sizes_of_a_row(rendering: shapes.
     bench = generated_bench(rendering, Extent(images=4, samples=12, seed=2), CPU, quiet)
     sampled = sampled_motions(Copy(), bench.images, bench.floor.each, 0, quiet)
     assert bench.sizes == {"truth": 12, "floor_truth": 12, "floor": len(sampled)} and bench.floor.images == 4
-    assert not torch.equal(bench.floor.displacements.nan_to_num(), bench.floor_truth.displacements.nan_to_num())
+    assert not torch.equal(bench.floor.displacements.nan_to_num(), bench.floor_truths[0].displacements.nan_to_num())
 
 
 def test_the_floor_of_pairs_has_the_sizes_of_a_row_and_none_of_their_motions() -> None:
@@ -57,12 +61,13 @@ def test_the_floor_of_pairs_has_the_sizes_of_a_row_and_none_of_their_motions() -
     bench = pairs_bench("pairs", pairs, Extent(images=4, samples=12, seed=2), CPU, quiet)
     sampled = sampled_motions(Copy(), bench.images, bench.floor.each, 0, quiet)
     assert bench.sizes == {"truth": 9, "floor_truth": 9, "floor": 12} and len(sampled) == 12
-    assert (bench.truth.images, bench.floor_truth.images, bench.floor.images) == (9, 9, 4)
-    true, law, again = (
+    assert (bench.truth.images, bench.floor.images) == (9, 4)
+    assert [each.images for each in bench.floor_truths] == [9] * 8
+    sets = [
         {tuple(row) for row in each.displacements[:, 1:].flatten(1).nan_to_num().tolist()}
-        for each in (bench.truth, bench.floor_truth, bench.floor)
-    )
-    assert len(true | law | again) == len(true) + len(law) + len(again)
+        for each in (bench.truth, bench.floor, *bench.floor_truths)
+    ]
+    assert all(len(one & other) <= 2 for one, other in itertools.combinations(sets, 2))  # on a grid some are alike
     halved = pairs.resized(64).batch(torch.arange(9))
     assert torch.equal(bench.images.frames, halved.frame[:4])
 
@@ -99,6 +104,16 @@ def test_copies_do_not_move() -> None:
     moved = sampled_motions(Copy(), images, 600, 0, shares.append)  # one image a group
     assert moved.shape == (3000, 3, 2) and moved.nan_to_num(0).abs().max() == 0
     assert shares == [0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+def test_an_image_is_encoded_once_for_several_sources(tiny_network: VisualDynamics) -> None:
+    plain, frames = Predictor(tiny_network), torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    kept, z = Remembering(plain, 2), torch.randn(2, tiny_network.config.latent, generator=torch.Generator())
+    first = kept.encode_image(frames[0])
+    assert torch.equal(kept.decode(first, z), plain.decode(plain.encode_image(frames[0]), z))
+    assert kept.encode_image(frames[0].clone()) is first and kept.encode_image(frames[1]) is not first
+    kept.encode_image(frames[2])  # the first is the oldest: it goes
+    assert len(kept.encoded) == 2 and kept.encode_image(frames[0]) is not first
 
 
 def test_a_small_network_is_measured_at_the_usual_size() -> None:

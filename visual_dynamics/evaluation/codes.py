@@ -93,3 +93,10 @@ def log_variance_floor(stored: TrainingPosteriors) -> dict[str, Any]:
         "least_log_variance": [round(value, 3) for value in least.tolist()],
         "at_bound": int((least <= LOG_VARIANCE[0]).sum()),
     }
+
+
+def description(model: Model) -> dict[str, Any]:
+    """Which model this is, and how noisy its stored codes are."""
+    training = model.weights.training
+    made = {"training_seed": training.get("config", {}).get("seed"), "training_commit": training.get("commit")}
+    return {"weights": model.weights.digest, **made, **log_variance_floor(model.weights.posteriors)}

@@ -12,8 +12,9 @@ Letters: N images, n futures of each, R = N n rows, B bins with the one outside,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,13 @@ def kl_tables(truth: Motions, rows: Mapping[str, Motions], seed: int = 0, draws:
             tables[row][name] = measured
             tables[row]["intervals"][name] = [max(0.0, float(low)), float(high)]
     return tables
+
+
+def mean_table(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One row for several of the same sizes: mean numbers; the bounds of the intervals, too, are means."""
+    means: dict[str, Any] = {name: fmean(table[name] for table in tables) for name in tables[0]["intervals"]}
+    bounds = {name: np.mean([table["intervals"][name] for table in tables], axis=0).tolist() for name in means}
+    return means | {"intervals": bounds}
 
 
 def _shares(times: Tensor, counts: Tensor) -> Tensor:

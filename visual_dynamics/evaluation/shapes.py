@@ -19,9 +19,11 @@ from visual_dynamics.evaluation.motion_distribution import measure_displacement
 from visual_dynamics.evaluation.motion_tables import Motions
 from visual_dynamics.evaluation.shape_masks import segment_shapes
 from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.predictor import EncodedImage, Predictor
 
 SIZE = 64
 GROUP = 1000  # futures measured together
+FLOOR_SETS = 8  # of true motions, where an image has one
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,28 @@ def sampled_motions(
     return torch.cat(parts).cpu()
 
 
-def pair_motions(pairs: Pairs, device: torch.device) -> tuple[ShapeImages, Tensor]:
-    """The frames of pairs at 128x128, brought to 64x64, and how their objects move to the next frames, (N, 3, 2).
+def found_images(frames: Tensor, device: torch.device) -> ShapeImages:
+    """Frames uint8 (N, 3, 128, 128) brought to 64x64, and the masks that are found in them."""
+    small = (resize_frames(frames, SIZE).to(device).float() / 255).contiguous()
+    found = (segment_shapes(part.to(device)) for part in frames.split(GROUP))
+    masks = [F.interpolate(part, size=(SIZE, SIZE), mode="area") for part in found]
+    return ShapeImages(small, torch.cat(masks))
 
-    The masks are found in the pictures: nothing else is known of the pairs.
-    """
-    parts = []
-    for chunk in torch.arange(len(pairs)).split(GROUP):
-        frames, next_frames = (stored.to(device) for stored in pairs.read(chunk))
-        masks = F.interpolate(segment_shapes(frames), size=(SIZE, SIZE), mode="area")
-        small, following = (resize_frames(stored, SIZE).float() / 255 for stored in (frames, next_frames))
-        parts.append((small, masks, measure_displacement(small, masks, following).cpu()))
-    frames, masks, displacements = (torch.cat(each) for each in zip(*parts, strict=True))
-    return ShapeImages(frames, masks), displacements
+
+class Remembering(Predictor):
+    """Encodes an image once for all latent sources that are measured on it, and keeps the last images."""
+
+    def __init__(self, predictor: Predictor, kept: int) -> None:
+        super().__init__(predictor.network, predictor.device, predictor.batch_size)
+        self.kept, self.encoded = kept, dict[bytes, EncodedImage]()
+
+    def encode_image(self, frame: Tensor) -> EncodedImage:
+        key = frame.cpu().numpy().tobytes()
+        if key not in self.encoded:
+            if len(self.encoded) >= self.kept:
+                self.encoded.pop(next(iter(self.encoded)))  # the oldest
+            self.encoded[key] = super().encode_image(frame)
+        return self.encoded[key]
 
 
 class Enlarged:
@@ -131,12 +142,12 @@ class Bench:
     name: str
     images: ShapeImages  # that are predicted from
     truth: Motions  # of these images first; more may follow
-    floor_truth: Motions  # as many motions of as many images, drawn by the law
+    floor_truths: Sequence[Motions]  # in each as many motions of as many images, drawn by the law
     floor: Motions  # as many as each method samples, drawn by the law once more
 
     @property
     def sizes(self) -> dict[str, int]:
-        motions = {"truth": self.truth, "floor_truth": self.floor_truth, "floor": self.floor}
+        motions = {"truth": self.truth, "floor_truth": self.floor_truths[0], "floor": self.floor}
         return {name: len(each.displacements) for name, each in motions.items()}
 
 
@@ -149,7 +160,7 @@ def generated_bench(
     truth, floor = (
         Motions(true_motions(scenes, rendering, images, each, extent.seed + half, progress), each) for half in (1, 2)
     )
-    return Bench(rendering, images, truth, truth, floor)
+    return Bench(rendering, images, truth, [truth], floor)
 
 
 def pairs_bench(
@@ -157,12 +168,16 @@ def pairs_bench(
 ) -> Bench:
     """Images of pairs that were drawn at whole pixels of 128x128. Truth: their next frames, one future an image.
 
-    Floor: as many pairs that the world draws, and as many futures of the first of these as each method samples.
+    Floor: the world draws as many images, one future of each, FLOOR_SETS times, and as many futures of the first images
+    as each method samples. One set alone would differ from another by half of the floor.
     """
     count, each = extent.over(len(pairs))
-    images, truth = pair_motions(pairs, device)
+    images, following = found_images(pairs.frames, device), resize_frames(pairs.next_frames, SIZE).to(device)
+    truth = measure_displacement(images.frames, images.masks, following.float() / 255).cpu()
     scenes = shapes.draw_scenes(len(pairs), extent.seed, "test")
-    drawn, floor_truth = pair_motions(shapes.scene_pairs(scenes, "integer", shapes.SIZE, device), device)
+    drawn = found_images(shapes.images(scenes, rendering="integer", size=shapes.SIZE), device)
+    sets = true_motions(scenes, "integer", drawn, FLOOR_SETS, extent.seed + 2, progress).view(-1, FLOOR_SETS, 3, 2)
     first = scenes.subset(slice(0, count))
     floor = true_motions(first, "integer", drawn.first(count), each, extent.seed + 1, progress)
-    return Bench(name, images.first(count), Motions(truth), Motions(floor_truth), Motions(floor, each))
+    truths = [Motions(sets[:, number]) for number in range(FLOOR_SETS)]
+    return Bench(name, images.first(count), Motions(truth), truths, Motions(floor, each))
