@@ -195,6 +195,23 @@ def test_one_pair_is_drawn_too(result: dict, tmp_path: Path) -> None:
     assert ", across |" not in animation.draw(known, tmp_path)
 
 
+@pytest.mark.parametrize("part", ["test", "validation"])
+def test_the_split_of_the_characters_is_chosen(
+    part: str, tiny_weights_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        sprites, "read_characters", lambda folder, numbers: asked.append(numbers) or noise_characters(1)
+    )
+    tiny = str(tiny_weights_file)
+    with pytest.raises(UserError, match="but there are 0"):  # too few characters to go on
+        given = AnimationOptions(samples=2, model=tiny, guide=tiny, sprites=Path("sprites"), characters=part)
+        animation.compute(given, CPU, lambda step, share: None)
+    assert asked[0].tolist() == getattr(sprites.reed_split(), part).tolist()
+    with pytest.raises(UserError, match="on test or validation characters, not 'train'"):
+        animation.compute(replace(given, characters="train"), CPU, lambda step, share: None)
+
+
 def test_without_sprites_it_says_what_it_needs() -> None:
     with pytest.raises(UserError, match="--sprites"):
         animation.compute(AnimationOptions(), CPU, lambda step, share: None)

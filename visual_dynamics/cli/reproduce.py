@@ -13,6 +13,7 @@ from visual_dynamics.errors import UserError
 SETTINGS = {  # of one or two experiments
     "sprites_model": "model of sprites, beside that of shapes",
     "guide": "model of what comes next, for animations",
+    "characters": "test or validation characters, for animations",
     "poses_model": "model of any two frames, for analogies",
     "autoencoder": "AE baseline",
     "integer_model": "model of shapes drawn at whole pixels",

@@ -163,11 +163,8 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
 
 def as_written(option: str) -> str:
     """An option as the command line takes it: "--seed", "--set runs=FOLDER"."""
-    return (
-        f"--{option}"
-        if option in FLAGS
-        else f"--set {option}={'FOLDER' if option == 'runs' else 'MODELS' if option == 'seeds' else 'MODEL'}"
-    )
+    values = {"runs": "FOLDER", "seeds": "MODELS", "characters": "SPLIT"}
+    return f"--{option}" if option in FLAGS else f"--set {option}={values.get(option, 'MODEL')}"
 
 
 def listed_models(names: str | None) -> list[str]:
