@@ -58,7 +58,7 @@ from visual_dynamics.evaluation.shapes import (
 )
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, listed_models
 from visual_dynamics.reporting.drawing import listed, number, plot, table, with_interval
-from visual_dynamics.sampling.latents import Prior
+from visual_dynamics.sampling.latents import LatentSource, Prior
 from visual_dynamics.sampling.moves import ModelSampler
 
 PAPER = {
@@ -140,7 +140,7 @@ def methods(
 def samplers(model: Model) -> dict[str, FutureSampler]:
     """Where z comes from, as the rows name it -> futures of this model."""
     predictor, latent = Remembering(model.predictor, IMAGES), model.predictor.network.config.latent
-    sources = (model.source("posteriors"), model.learned_prior, Prior(latent))
+    sources: tuple[LatentSource, ...] = (model.source("posteriors"), model.learned_prior, Prior(latent))
     return {words: ModelSampler(predictor, source) for words, source in zip(SOURCES.values(), sources, strict=True)}
 
 
