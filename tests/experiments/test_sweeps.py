@@ -17,12 +17,13 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.motion_tables import Motions
+from visual_dynamics.evaluation.shapes import Extent
 from visual_dynamics.evaluation.trained_shapes import compare, measure_motion, sampler_of
 from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps
-from visual_dynamics.experiments.shapes import COLUMNS
-from visual_dynamics.experiments.sweeps import SweepsOptions, plan_runs
+from visual_dynamics.experiments.sweeps import plan_runs
 from visual_dynamics.reporting.base import run_experiment
-from visual_dynamics.reporting.trainings import describe, training_command
+from visual_dynamics.reporting.trainings import TrainingsOptions, describe, training_command
 from visual_dynamics.training.config import TrainingConfig, configure, parse_settings
 from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
@@ -53,7 +54,7 @@ def smaller() -> Iterator[None]:
 def make(runs: Path, seed: int = SEED) -> tuple[dict, list[str]]:
     """The result, and the steps that progress reported."""
     steps: list[str] = []
-    options = SweepsOptions(seed=seed, small=True, runs=runs)
+    options = TrainingsOptions(seed=seed, small=True, runs=runs)
     made = sweeps.compute(options, CPU, lambda step, share: steps.append(step))
     return json.loads(json.dumps(made.numbers)), steps
 
@@ -103,7 +104,7 @@ def test_every_number_is_of_its_own_training(name: str, result: dict, runs: Path
     np.testing.assert_allclose(np.array(found["z_logvar"]["centre"]) / 100, whole["z_logvar"]["centre"], atol=0.0051)
     log = [json.loads(line) for line in (runs / name / "log.jsonl").read_text().splitlines()]
     assert found["training_error"] == pytest.approx(log[-2]["squared_error"], rel=1e-3)  # the last line is held out
-    rows, _ = measure_motion({"it": sampler_of(model)}, COLUMNS, 6, 12, SEED, CPU, lambda step, share: None)
+    rows, _ = measure_motion({"it": sampler_of(model)}, Extent(6, 12, SEED), CPU, lambda step, share: None)
     assert found["kl"] == rows["it"]["kl"] and found["measured_shares"] == rows["it"]["measured_shares"]
 
 
@@ -162,7 +163,7 @@ def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_days_on_a_cpu_are_not_begun() -> None:
     with pytest.raises(UserError, match="take days on a CPU: give --set runs=FOLDER"):
-        sweeps.compute(SweepsOptions(), CPU, lambda step, share: None)
+        sweeps.compute(TrainingsOptions(), CPU, lambda step, share: None)
 
 
 def test_the_commands_make_the_planned_trainings() -> None:
@@ -198,10 +199,10 @@ def test_a_long_log_makes_a_short_curve() -> None:
 
 def test_motion_that_cannot_be_measured_is_none() -> None:
     truth = torch.randn(9, 3, 2, generator=torch.Generator().manual_seed(0))
-    assert all(value < 0.01 for value in compare(truth, truth, COLUMNS)["kl"].values())
+    assert all(value < 0.01 for value in compare(Motions(truth), Motions(truth))["kl"].values())
     moved = truth.clone()
     moved[:, 2] = torch.nan
-    found = compare(truth, moved, COLUMNS)
+    found = compare(Motions(truth), Motions(moved))
     assert set(found["kl"].values()) == {None} and found["measured_shares"]["triangles"] == 0
 
 

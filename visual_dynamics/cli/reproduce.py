@@ -18,7 +18,7 @@ SETTINGS = {  # of one or two experiments
     "autoencoder": "AE baseline",
     "integer_model": "model of shapes drawn at whole pixels",
     "seeds": "further models of shapes by the same recipe, between commas",
-    "runs": "folder of the trainings of sweeps, made here where they are missing",
+    "runs": "folder of the trainings of sweeps or kl-term, made here where they are missing",
 }
 SET_HELP = f"May be repeated. NAME: {'; '.join(f'{name} ({words})' for name, words in SETTINGS.items())}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,13 @@ from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pair, Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import motion_distribution as motion
-from visual_dynamics.evaluation.shapes import SIZE, Enlarged, generated_images, sampled_motions, true_motions
+from visual_dynamics.evaluation.motion_tables import Motions, kl_tables
+from visual_dynamics.evaluation.shapes import SIZE, Enlarged, Extent, generated_bench, sampled_motions
 from visual_dynamics.objective import squared_error
 from visual_dynamics.sampling.moves import ModelSampler
 
 RENDERING: shapes.Rendering = "smooth"
+COLUMNS = (*motion.SHAPES, motion.TIED)
 BATCH = {"cpu": 16, "cuda": 128}
 
 
@@ -54,33 +56,38 @@ def is_autoencoder(model: Model) -> bool:
     return bool(model.weights.training.get("config", {}).get("autoencoder"))
 
 
+def drawn_codes(model: Model, pair: Pair) -> Tensor:
+    """A code of each pair as training draws it, (N, latent): see `reconstruction_error`."""
+    posterior = model.predictor.encode(pair.frame, pair.next_frame)
+    noise = torch.randn(posterior.mean.shape, generator=torch.Generator().manual_seed(0))
+    return posterior.mean if is_autoencoder(model) else posterior.sample(noise)
+
+
 def measure_motion(
     samplers: Mapping[str, FutureSampler],
-    columns: Sequence[str],
-    count: int,
-    samples: int,
-    seed: int,
+    extent: Extent,
     device: torch.device,
     progress: Callable[[str, float], object],
 ) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
     """Rows of the Shapes table, one a sampler, and their floor; the truth is measured once for all of them."""
-    scenes, images = generated_images(count, RENDERING, seed, device)
-    each = max(1, samples // count)
-    truth, second = (
-        true_motions(scenes, RENDERING, images, each, seed + half, partial(progress, "true futures")) for half in (1, 2)
-    )
+    bench = generated_bench(RENDERING, extent, device, partial(progress, "true futures"))
     rows = {}
     for name, sampler in samplers.items():
-        moved = sampled_motions(sampler, images, each, seed, partial(progress, f"motion of {name}"))
-        rows[name] = compare(truth, moved, columns)
-    return rows, compare(truth, second, columns)["kl"]
+        step = partial(progress, f"motion of {name}")
+        moved = sampled_motions(sampler, bench.images, bench.floor.each, extent.seed, step)
+        rows[name] = compare(bench.truth, Motions(moved, bench.floor.each))
+    return rows, compare(bench.truth, bench.floor)["kl"]
 
 
-def compare(truth: Tensor, moved: Tensor, columns: Sequence[str]) -> dict[str, Any]:
-    """KL divergences of the motion, and the shares of the objects whose motion could be measured."""
+def compare(truth: Motions, moved: Motions) -> dict[str, Any]:
+    """KL divergences of the motion with intervals over images, and the shares of the objects that could be measured."""
+    kl: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    intervals: dict[str, list[float] | None] = dict.fromkeys(COLUMNS)
     try:
-        found = {name: four_digits(value) for name, value in motion.motion_table(truth, moved).items()}
-    except UserError:  # the futures of a bad network may show no object; the others are still measured
-        found = {}
-    shares = {name: four_digits(share) for name, share in motion.measured_shares(moved).items()}
-    return {"kl": {name: found.get(name) for name in columns}, "measured_shares": shares}
+        found = kl_tables(truth, {"moved": moved})["moved"]
+        intervals = {name: [four_digits(end) for end in ends] for name, ends in found["intervals"].items()}
+        kl = {name: four_digits(found[name]) for name in COLUMNS}
+    except UserError:
+        pass  # the futures of a bad network may show no object; the others are still measured
+    shares = {name: four_digits(share) for name, share in motion.measured_shares(moved.displacements).items()}
+    return {"kl": kl, "kl_intervals": intervals, "measured_shares": shares}

@@ -11,6 +11,7 @@ from visual_dynamics.experiments import (
     disocclusion,
     full_size,
     futures,
+    kl_term,
     latents,
     layers,
     realism,
@@ -27,6 +28,7 @@ EXPERIMENTS = {
     for experiment in (
         toy.EXPERIMENT,
         shapes.EXPERIMENT,
+        kl_term.EXPERIMENT,
         futures.FUTURES,
         futures.FUTURES_SPRITES,
         analogy.EXPERIMENT,

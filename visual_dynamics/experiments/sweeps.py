@@ -33,7 +33,7 @@ commands of all, below the tables, may run side by side before. Without a folder
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,9 @@ import torch
 from visual_dynamics.api import Model
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs
-from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.shapes import Extent
 from visual_dynamics.evaluation.trained_shapes import (
+    COLUMNS,
     RENDERING,
     four_digits,
     measure_motion,
@@ -56,9 +57,9 @@ from visual_dynamics.experiments import latents
 from visual_dynamics.experiments import shapes as shapes_experiment
 from visual_dynamics.objective import squared_error
 from visual_dynamics.provenance import short_commit
-from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
+from visual_dynamics.reporting.base import Experiment, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import listed, number, plot, table
-from visual_dynamics.reporting.trainings import SMALL, describe, kl_weight, make_trainings
+from visual_dynamics.reporting.trainings import SMALL, TrainingsOptions, describe, kl_weight, make_trainings
 from visual_dynamics.sampling.latents import ACTIVE_NATS
 from visual_dynamics.training.config import TrainingConfig
 
@@ -102,11 +103,6 @@ COLOURS = ("tab:red", "tab:orange", "tab:purple", "tab:green", latents.BLUE)
 MISSING = "not measured"
 
 
-@dataclass(frozen=True)
-class SweepsOptions(ExperimentOptions):
-    runs: Path | None = None  # the folder of the trainings
-
-
 def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingConfig], list[str], list[str]]:
     """The trainings by name; the names of both sweeps, sizes of z and weights of the KL term, in their order."""
     common = TrainingConfig(steps=STEPS, batch=TRAINING_BATCH, beta=BETA, seed=seed)
@@ -122,22 +118,20 @@ def plan_runs(seed: int = 0, small: bool = False) -> tuple[dict[str, TrainingCon
     return sizes | weights, list(sizes), list(weights)
 
 
-def compute(options: SweepsOptions, device: torch.device, progress: Progress) -> Measured:
+def compute(options: TrainingsOptions, device: torch.device, progress: Progress) -> Measured:
     """Make the trainings that are missing, then measure all of them."""
     small, seed = options.small, options.seed
     planned, sizes, weights = plan_runs(seed, small)
-    if device.type == "cpu" and not options.runs and not small:
-        raise UserError("the trainings take days on a CPU: give --set runs=FOLDER, which keeps them, or --small")
-    trained = make_trainings(planned, options.runs, device, progress)
+    trained = make_trainings(planned, options, device, progress)
     size = trained[sizes[0]].model.size
     pairs = shapes.shapes_pairs(SMALL_PAIRS if small else PAIRS, seed, "test", RENDERING, size)
     held_out = pairs.subset(torch.arange(min(HELD_OUT, len(pairs))))
     before, after = held_out.batch(torch.arange(len(held_out)))
     samples = options.samples or (SMALL_SAMPLES if small else SAMPLES)
-    count = min(SMALL_IMAGES if small else IMAGES, samples)
-    columns = shapes_experiment.COLUMNS
+    extent = Extent(SMALL_IMAGES if small else IMAGES, samples, seed)
+    count, each = extent.over(extent.images)
     samplers = {name: sampler_of(one.model) for name, one in trained.items()}
-    motions, floor = measure_motion(samplers, columns, count, samples, seed, device, progress)
+    motions, floor = measure_motion(samplers, extent, device, progress)
     runs = {
         name: describe(f"{FOLDER}/{name}", config, log)
         | measure_latents(name, model, pairs, progress)
@@ -152,12 +146,12 @@ def compute(options: SweepsOptions, device: torch.device, progress: Progress) ->
         "pairs": len(pairs),
         "held_out": len(held_out),
         "images": count,
-        "samples": count * max(1, samples // count),
+        "samples": count * each,
         "unit": UNIT,
     }
     sweeps = {"runs": runs, "sizes": sizes, "kl_weights": weights, "floor": floor}
     copy_error = four_digits(float(squared_error(before, after).mean()))
-    return Measured(sweeps | {"copy_error": copy_error, "paper": PAPER, "columns": columns, "protocol": protocol})
+    return Measured(sweeps | {"copy_error": copy_error, "paper": PAPER, "columns": COLUMNS, "protocol": protocol})
 
 
 def measure_latents(name: str, model: Model, pairs: Pairs, progress: Progress) -> dict[str, Any]:
@@ -310,7 +304,7 @@ EXPERIMENT = Experiment(
     "sweeps",
     "four sizes of z and four weights of the KL term: sparsity, convergence and motion (two figures of z)",
     __doc__,
-    SweepsOptions,
+    TrainingsOptions,
     compute,
     draw,
     headline,

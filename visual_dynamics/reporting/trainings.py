@@ -7,6 +7,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.trained_shapes import four_digits
 from visual_dynamics.objective import reconstruction_weight
-from visual_dynamics.reporting.base import Progress
+from visual_dynamics.reporting.base import ExperimentOptions, Progress
 from visual_dynamics.training.config import TrainingConfig, command_words, read_config
 from visual_dynamics.training.loop import train
 from visual_dynamics.weights import load_weights
@@ -29,6 +30,11 @@ LAST = 0.1  # share of the steps whose mean is the final training error
 FREE = ("log_every", "checkpoint_every", "start_digest", "compile")  # settings that change nothing that is learned
 
 
+@dataclass(frozen=True)
+class TrainingsOptions(ExperimentOptions):
+    runs: Path | None = None  # the folder of the trainings; without it they are thrown away
+
+
 class Trained(NamedTuple):
     config: TrainingConfig
     model: Model
@@ -36,10 +42,12 @@ class Trained(NamedTuple):
 
 
 def make_trainings(
-    planned: Mapping[str, TrainingConfig], folder: Path | None, device: torch.device, progress: Progress
+    planned: Mapping[str, TrainingConfig], options: TrainingsOptions, device: torch.device, progress: Progress
 ) -> dict[str, Trained]:
-    """The planned trainings by name, each from FOLDER/NAME; without a folder they are thrown away afterwards."""
-    with tempfile.TemporaryDirectory() if folder is None else nullcontext(str(folder)) as place:
+    """The planned trainings by name, each from FOLDER/NAME; made or resumed where it is not finished."""
+    if device.type == "cpu" and not options.runs and not options.small:
+        raise UserError("the trainings take days on a CPU: give --set runs=FOLDER, which keeps them, or --small")
+    with nullcontext(str(options.runs)) if options.runs else tempfile.TemporaryDirectory() as place:
         places = {name: Path(place) / name for name in planned}
         for name, config in planned.items():  # a mistake is reported before hours of training
             is_finished(places[name], config)
