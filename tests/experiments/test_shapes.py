@@ -140,7 +140,7 @@ def test_all_rows_of_a_set_are_made_of_the_same_test_images(
 
 def test_what_the_models_store(result: dict) -> None:
     found = result["models"]
-    assert list(found) == ["ours", "ours, further model 1", "ours, whole pixels"]
+    assert list(found) == ["ours", "ours, further model 1", "ours, whole pixels", "AE"]
     for name, model in (("ours", "shapes"), ("ours, further model 1", "shapes-texture")):
         weights = load(model).weights
         assert found[name]["weights"] == weights.digest
@@ -160,6 +160,7 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = draw(result, tmp_path)
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
     assert f"{result['models']['ours']['at_bound']} of 8 |" in text and "The paper claims" in text
+    assert f"ours {load('shapes').weights.training['step']:,}, AE" in text and "| its codes are points |" in text
     assert "6 samples on the first 2 of the authors' pairs, against 12 true motions" in text
     assert "| ours, mean (range) of 2 training seeds |" in text and "2 training seeds" in headline(result).ours
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800

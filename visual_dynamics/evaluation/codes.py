@@ -96,7 +96,13 @@ def log_variance_floor(stored: TrainingPosteriors) -> dict[str, Any]:
 
 
 def description(model: Model) -> dict[str, Any]:
-    """Which model this is, and how noisy its stored codes are."""
-    training = model.weights.training
-    made = {"training_seed": training.get("config", {}).get("seed"), "training_commit": training.get("commit")}
-    return {"weights": model.weights.digest, **made, **log_variance_floor(model.weights.posteriors)}
+    """Which model this is, how it was made (steps: of its last training), and how noisy its stored codes are."""
+    training, config = model.weights.training, model.weights.training.get("config", {})
+    return {
+        "weights": model.weights.digest,
+        "training_seed": config.get("seed"),
+        "training_commit": training.get("commit"),
+        "steps": training.get("step"),
+        "autoencoder": bool(config.get("autoencoder")),
+        **log_variance_floor(model.weights.posteriors),
+    }

@@ -216,7 +216,8 @@ def _check_models(experiment: Experiment, options: Any) -> dict[str, str | list[
             if option in DIGESTS:
                 found |= {option: Path(name).name, DIGESTS[option]: known}
     if further := listed_models(getattr(options, "seeds", None)):
-        found |= {"seeds": further, "seeds_weights": [digest(name) for name in further]}
+        names = ["/".join(Path(name).parts[-2:]) for name in further]  # a run's folder and its file
+        found |= {"seeds": names, "seeds_weights": [digest(name) for name in further]}
         if len({*found["seeds_weights"], found["weights"]}) <= len(further):
             raise UserError("seeds names a model twice, or the model itself: their mean would count it twice")
     return found
