@@ -159,6 +159,9 @@ def test_intervals_are_over_pairs_of_characters(result: dict) -> None:
 
 def test_tables_and_figures(measured: Measured, result: dict, tmp_path: Path) -> None:
     text = animation.draw(result, tmp_path)
+    assert "Reed's 8 test characters; rules of `animate` were made on these; same weapon" in text
+    fresh = result | {"protocol": result["protocol"] | {"split": "Reed's 72 validation characters"}}
+    assert "(Reed's 72 validation characters; same weapon)" in animation.notes(fresh)
     assert text.count("| guided, across |") == 3 and "Pairs of characters: 1 within one sex, 1 across" in text
     assert Image.open(tmp_path / "animation.png").size[1] > 300
     assert [(strip["part"], strip["view"]) for strip in result["strips"]] == [(WITHIN, "down"), (ACROSS, "down")]

@@ -184,6 +184,7 @@ def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert all(f"| {scene} |" in text for scene in result["scenes"])
     assert text.index("### Held-out") < text.index("### Judge") < text.index("### By scene")
     assert "not comparable | 31.3 | 36.7 |" in text and "not people" in text
+    assert "(the part that training watches)" in text
     made = video.headline(result)
     assert made.ours.count(" / ") == made.measure.count(" / ") == 2 and made.floor.startswith("0.0 / ")
     low, high = result["intervals"][CODE]["explained"]
@@ -261,3 +262,4 @@ def test_a_quick_look_measures_drawn_people_and_says_so(model: str, tmp_path: Pa
     assert made["protocol"]["footage"] == "drawn people" and list(made["scenes"]) == ["drawn people"]
     assert made["protocol"]["takes"] == made["protocol"]["pairs"] == video.SMALL_PAIRS
     assert made["rows"][TRUTH]["explained"] == 1 and made["rows"][TRUTH]["still"] > 0.9
+    assert "that training watches" not in text

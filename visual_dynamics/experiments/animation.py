@@ -258,9 +258,10 @@ def notes(result: dict[str, Any]) -> str:
     views = ", ".join(protocol["views"])
     shares = [found[part]["outside palette"] for found in result["rows"].values() for part in found]
     outside = None if None in shares else max(shares)
+    seen = "; rules of `animate` were made on these" * ("test" in protocol["split"])
     return (
         f"Pairs of characters: {counts[WITHIN]} within one sex, {counts[ACROSS]} across "
-        f"({protocol['split']}, same weapon); views: {views}. "
+        f"({protocol['split']}{seen}; same weapon); views: {views}. "
         f"{protocol['twins']} of the targets have a twin with the other weapon among the 500 training characters. "
         f"Right pose: the nearest true frame of the clip is at most {protocol['alike']:g} away from the right one. "
         f"Pixels in a colour that the target's first frame does not have: {number(outside, 2, 100)} %. {CREDIT}"

@@ -295,8 +295,9 @@ def notes(result: dict[str, Any]) -> str:
             f"both; {found['judges']} for each half and method, {found['steps']:,} steps each."
         )
     shown = "; ".join(f"{row} {one['take']}" for row, one in enumerate(result["pictures"], 1))
+    footage = protocol["footage"] + " (the part that training watches)" * (protocol["footage"] != DRAWN_PEOPLE)
     return (
-        f"Pairs: {protocol['pairs']:,} of the {protocol['held_out_pairs']:,} held-out ones of {protocol['footage']}, "
+        f"Pairs: {protocol['pairs']:,} of the {protocol['held_out_pairs']:,} held-out ones of {footage}, "
         f"at {protocol['size']}x{protocol['size']}; takes: {protocol['takes']:,}; scenes: {len(result['scenes']):,}. "
         f"Moving regions are {number(moving['moving'], 0, 100)} % of a frame on average, pixels that never move "
         f"{number(moving['still'], 0, 100)} %. The squared difference of a true pair is "
