@@ -138,25 +138,30 @@ def made_up(**better: list[int]) -> dict:
 def test_the_claim_is_chosen_by_the_numbers() -> None:
     given = made_up(posteriors=[0, 1], prior=[0, 1, 2, 3], analogy=[], reconstruction=[0, 1, 2])
     text = kl_term.claim(given)
-    assert "over 4 settings: better: motions with z from N(0, I) (better 4, worse 0 of 4)" in text
-    assert "; worse: codes carried to another scene (better 0, worse 4 of 4)" in text
-    assert "; neither: motions with z from stored codes (better 2, worse 2 of 4), codes on their own scene" in text
+    assert "Better with the KL term: motions with z from N(0, I) (of 4 numbers 4 better, 0 worse). Worse with" in text
+    assert "Worse with the KL term: codes carried to another scene (of 4 numbers 0 better, 4 worse). No clear" in text
+    assert "No clear difference: motions with z from stored codes (of 4 numbers 2 better, 2 worse); codes on" in text
+    assert text.endswith("codes on their own scene (of 4 numbers 3 better, 1 worse).")
     for n in range(4):  # intervals that overlap do not count
         given["runs"][f"ours{n}"]["motion"]["prior"]["kl_intervals"]["circles"] = [0.9, 1.95]
-    assert "motions with z from N(0, I) (better 0, worse 0 of 4)" in kl_term.claim(given)
+    assert "motions with z from N(0, I) (of 4 numbers 0 better, 0 worse)" in kl_term.claim(given)
     for n in range(4):  # what cannot be measured is worse than any number
         given["runs"][f"ae{n}"]["motion"]["prior"] = {"kl": {"circles": None}, "kl_intervals": {"circles": None}}
-    assert "motions with z from N(0, I) (better 4, worse 0 of 4)" in kl_term.claim(given)
+    assert "motions with z from N(0, I) (of 4 numbers 4 better, 0 worse)" in kl_term.claim(given)
 
 
 def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text, line = kl_term.draw(result, tmp_path), kl_term.headline(result)
-    assert text.count("| AE |") == text.count("| ours |") == 4 and "visual-dynamics train runs/kl-term/ae-z8 " in text
+    assert (
+        text.count("| AE |") == text.count("| ours |") == 3 * 4 and "visual-dynamics train runs/kl-term/ae-z8 " in text
+    )
     run = result["runs"]["ae-z200-few"]
     low, high = run["carried"]["intervals"]["analogy"]
-    row = next(row for row in text.splitlines() if row.startswith("| 200 | 8 | AE |"))
-    assert f"| {run['carried']['analogy']:.2f} ({low:.2f} to {high:.2f}) |" in row
-    assert row.endswith(f"| {run['held_out_error']:.2f} | {run['training_error']:.2f} |")
+    stored, drawn, errors = (row for row in text.splitlines() if row.startswith("| 200 | 8 | AE |"))
+    for row, source in ((stored, "posteriors"), (drawn, "prior")):
+        assert all(f"| {value:.3f} (" in row for value in run["motion"][source]["kl"].values())
+    assert f"| AE | {run['carried']['analogy']:.2f} ({low:.2f} to {high:.2f}) |" in errors
+    assert errors.endswith(f"| {run['held_out_error']:.2f} | {run['training_error']:.2f} |")
     assert "z of 8, 32 pairs; z of 200, 32 pairs; z of 8, 8 pairs; z of 200, 8 pairs" in line.measure
     first = result["runs"]["ours-z8"]["motion"]["prior"]["kl"]
     values = first.values()

@@ -73,6 +73,9 @@ COMPARED = {  # what the sentence below the table counts
 }
 
 
+VERDICTS = ("Better with the KL term", "Worse with the KL term", "No clear difference")
+
+
 def plan_runs(seed: int = 0, small: bool = False) -> dict[str, TrainingConfig]:
     """The trainings by name; ours and the AE of a setting follow each other."""
     common = TrainingConfig(steps=STEPS, batch=BATCH, seed=seed)
@@ -129,47 +132,71 @@ def measure_errors(model: Model, held_out: Pairs, options: TrainingsOptions) -> 
 
 
 def draw(result: dict[str, Any], folder: Path) -> str:
-    """A row for each training; what follows for the paper's claim; the commands."""
-    head = ["z", "training pairs", ""]
-    head += [f"KL of motions, nats, {words}: {' / '.join(result['columns'])}" for words in SOURCES.values()]
-    head += [f"squared error, {words}" for words in ERRORS.values()] + ["held out", "training"]
-    rows = [row_of(result["runs"][name]) for pair in result["settings"] for name in pair]
+    """Motions and errors of each training; what follows for the paper's claim; the commands."""
+    runs = [result["runs"][name] for pair in result["settings"] for name in pair]
+    commands = "\n".join(run["command"] for run in result["runs"].values())
+    return "\n\n".join(
+        [
+            "### Trained with and without the KL term",
+            claim(result),
+            motion_table(runs, result["columns"]),
+            error_table(runs),
+            notes(result),
+            "### The trainings",
+            f"```\n{commands}\n```",
+        ]
+    )
+
+
+def motion_table(runs: list[dict[str, Any]], columns: list[str]) -> str:
+    rows = []
+    for run in runs:
+        for source, words in SOURCES.items():
+            kl, intervals = (run["motion"][source][key] for key in ("kl", "kl_intervals"))
+            rows.append([*title(run), words, *(with_interval(kl[c], intervals[c], 3) for c in columns)])
+    return table(["z", "training pairs", "", "KL of motions, nats (95 % interval)", *columns], rows)
+
+
+def error_table(runs: list[dict[str, Any]]) -> str:
+    rows = []
+    for run in runs:
+        carried = run["carried"]
+        cells = [with_interval(carried[name], carried["intervals"][name], 2) for name in ERRORS]
+        rows.append([*title(run), *cells, number(run["held_out_error"], 2), number(run["training_error"], 2)])
+    return table(
+        ["z", "training pairs", "squared error (95 % interval)", *ERRORS.values(), "held out", "training"], rows
+    )
+
+
+def title(run: dict[str, Any]) -> list[str]:
+    return [f"{run['latent']:,}", f"{run['pairs']:,}", "AE" if run["autoencoder"] else "ours"]
+
+
+def notes(result: dict[str, Any]) -> str:
+    """The counts behind the numbers."""
     protocol, first = result["protocol"], next(iter(result["runs"].values()))
     floor = listed([result["floor"][column] for column in result["columns"]], 3)
-    notes = (
-        f"In brackets: 95 % intervals. Motion: {protocol['samples']:,} futures of {protocol['images']:,} images; floor "
-        f"(truth against truth) {floor}. Carried codes: with no motion at all {number(first['carried']['copy'], 1)}. "
-        f"Held out: {protocol['held_out']:,} pairs. One training of {first['steps']:,} steps for each row."
+    return (
+        f"Motion: {protocol['samples']:,} futures of {protocol['images']:,} images; floor (truth against truth) "
+        f"{floor}. Carried codes: with no motion at all {number(first['carried']['copy'], 1)}. Held out: "
+        f"{protocol['held_out']:,} pairs. One training of {first['steps']:,} steps for each row: intervals are over "
+        "images or scenes, not over trainings."
     )
-    commands = "\n".join(run["command"] for run in result["runs"].values())
-    parts = ["### Trained with and without the KL term", table(head, rows), claim(result), notes, "### The trainings"]
-    return "\n\n".join([*parts, f"```\n{commands}\n```"])
-
-
-def row_of(run: dict[str, Any]) -> list[str]:
-    cells = [f"{run['latent']:,}", f"{run['pairs']:,}", "AE" if run["autoencoder"] else "ours"]
-    for source in SOURCES:
-        found = run["motion"][source]
-        cells.append(" / ".join(with_interval(found["kl"][c], found["kl_intervals"][c], 3) for c in found["kl"]))
-    carried = run["carried"]
-    cells += [with_interval(carried[name], carried["intervals"][name], 2) for name in ERRORS]
-    return [*cells, number(run["held_out_error"], 2), number(run["training_error"], 2)]
 
 
 def claim(result: dict[str, Any]) -> str:
     """What the KL term makes better and worse: a number counts where the intervals of ours and the AE lie apart."""
-    groups: dict[str, list[str]] = {"better": [], "worse": [], "neither": []}
+    groups: dict[str, list[str]] = {name: [] for name in VERDICTS}
     for name, words in COMPARED.items():
         pairs = [pair for setting in result["settings"] for pair in comparisons(result, setting, name)]
         better, worse = (sum(lies_below(*pair[::step]) for pair in pairs) for step in (1, -1))
-        verdict = "neither"
-        if 2 * abs(better - worse) > len(pairs):
-            verdict = "better" if better > worse else "worse"
-        groups[verdict].append(f"{words} (better {better}, worse {worse} of {len(pairs)})")
-    said = [f"{verdict}: {', '.join(each)}" for verdict, each in groups.items() if each]
+        clear = 2 * abs(better - worse) > len(pairs)
+        verdict = VERDICTS[0 if clear and better > worse else 1 if clear else 2]
+        groups[verdict].append(f"{words} (of {len(pairs)} numbers {better} better, {worse} worse)")
+    said = [f"{verdict}: {'; '.join(each)}" for verdict, each in groups.items() if each]
     return (
-        "The paper's claim is that the KL term makes sampled motions better. Here, with the KL term against without, "
-        f"counting numbers whose intervals do not overlap, over {len(result['settings'])} settings: {'; '.join(said)}."
+        "The paper's claim is that the KL term makes sampled motions better. A number counts as better or worse where "
+        f"the intervals with and without the term do not overlap. {'. '.join(said)}."
     )
 
 
