@@ -22,10 +22,12 @@ frames. "Without twin": questions between the other 20 characters alone. "Same w
 same one; otherwise a question about an animation that shows the weapon has no right answer.
 
 "z = 0" is what a model makes of the target without a motion code: what the pose alone says about the next frame. "Own
-motion" moves the source itself. Intervals: characters 4n ... 4n + 3 share frames and are one family. Families are
-drawn again, for both roles at once: a question counts as often as its source's family was drawn times its target's, or
-that often once where both are one family. The figure shows the first question within one sex and the first across, of
-each animation, with neighbouring and with any two frames.
+motion" moves the source itself. The figure shows the first question within one sex and the first across, of each
+animation, with neighbouring and with any two frames.
+
+Intervals: characters 4n ... 4n + 3 share frames and are one family. Families are drawn with replacement, once for both
+roles. If the source's family is drawn a times and the target's b times, the question counts a x b times; if both are of
+one family, a times. Where few questions are asked, this is wider than it need be.
 """
 
 from __future__ import annotations
