@@ -2,7 +2,7 @@
 
 Paper      "Zero-Shot Visual Analogy-Making", the table by animation and the figure, without Exercise.
 Command    visual-dynamics reproduce analogy --sprites FOLDER
-Cost       about four minutes on one H200; on one CPU core --samples 400 takes about 20 minutes.
+Cost       some minutes on one H200; on one CPU core --samples 400 takes about 20 minutes.
 Paper says Add 41.0 / 53.8 / 55.7 / 52.1 / 77.6, Dis 40.8 / 55.8 / 52.6 / 53.5 / 79.8,
            Dis+Cls 13.3 / 24.6 / 17.2 / 18.9 / 40.8 (Reed et al. 2015), ours 9.5 / 11.5 / 11.1 / 28.2 / 19.0
            (spellcast / thrust / walk / slash / shoot).
