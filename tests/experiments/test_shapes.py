@@ -29,9 +29,10 @@ from visual_dynamics.experiments.shapes import (
     kl_table,
     over_seeds,
 )
-from visual_dynamics.reporting.base import run_experiment
+from visual_dynamics.reporting.base import _check_models, run_experiment
 from visual_dynamics.sampling.latents import TrainingPosteriors, fit_prior
 from visual_dynamics.sampling.moves import ModelSampler
+from visual_dynamics.weights import find_weights
 
 CPU = torch.device("cpu")
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "shapes.json"
@@ -218,6 +219,15 @@ def test_a_model_is_not_counted_twice(tmp_path: Path) -> None:
     for seeds in ("shapes", "shapes-texture,shapes-texture"):
         with pytest.raises(UserError, match="names a model twice"):
             run_experiment({"shapes": EXPERIMENT}, "shapes", {"seeds": seeds}, tmp_path / "new", CPU)
+
+
+def test_the_json_knows_the_weights_of_all_seeds(tmp_path: Path) -> None:
+    copy = tmp_path / "home" / "runs" / "s1" / "weights.safetensors"
+    copy.parent.mkdir(parents=True)
+    copy.symlink_to(find_weights("shapes-texture"))
+    found = _check_models(EXPERIMENT, ShapesOptions(seeds=f"{copy}, shapes-ae"))
+    assert found["seeds"] == ["s1/weights.safetensors", "shapes-ae"]  # no path of this machine
+    assert found["seeds_weights"] == [load(name).weights.digest for name in ("shapes-texture", "shapes-ae")]
 
 
 def test_a_seed_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
