@@ -162,7 +162,7 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
     assert f"{result['models']['ours']['at_bound']} of 8 |" in text and "The paper claims" in text
     assert f"ours {load('shapes').weights.training['step']:,}, AE" in text and "| its codes are points |" in text
-    assert "6 samples on the first 2 of the authors' pairs, against 12 true motions" in text
+    assert "6 samples on the first 2 of the authors' pairs, against 12 true motions, as in the floor" in text
     assert "| ours, mean (range) of 2 training seeds |" in text and "2 training seeds" in headline(result).ours
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800
 

@@ -14,8 +14,8 @@ all of them, the rows on the first 500 images.
 
 The floor has the sizes of the rows beside it. For the authors' pairs the world draws as many images at whole pixels,
 one future of each, and 100 futures of each of the first 500; masks are found in the pictures, as in theirs. The floor
-is a mean over eight such sets of one future. No true motion is on both sides.
-Intervals: see evaluation/motion_tables.py; the unit is the image.
+is a mean over eight such sets of one future. No true motion is on both sides. Intervals: images are drawn again with
+all their futures, which by itself raises every KL; the values are shifted to have the measured number as their mean.
 
 Two drawings of one law, each with a model that was trained on it. "generated": shapes stand where the law puts them.
 "whole_pixels": places are rounded at 128x128, as in the authors' files. At 64x64 all true motions are then multiples
@@ -229,11 +229,11 @@ def notes(result: dict[str, Any], name: str) -> str:
     found, sizes = measured["correlations"]["ours"], measured.get("sizes")
     count = measured.get("images", protocol["images"])  # an older result does not know it
     images = f"the first {count} of " if name == "authors" else f"{count} "
-    truth = f", against {sizes['truth']:,} true motions; the floor has the same sizes" if sizes else ""
+    truth = f", against {sizes['truth']:,} true motions, as in the floor; in brackets 95 % intervals" if sizes else ""
     return (
         f"{measured['samples']:,} samples on {images}{SETS[name]}{truth}; zero-bin epsilon {protocol['epsilon']:g}. "
         f"Correlation of sampled motions: circle-triangle {number(found['circle_triangle'], 3)}, "
-        f"circle-square {number(found['circle_square'], 3)}. In brackets: 95 % intervals over images."
+        f"circle-square {number(found['circle_square'], 3)}."
     )
 
 
