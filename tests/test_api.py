@@ -33,6 +33,7 @@ def scene(height: int = 16, width: int = 16, shift: int = 0) -> np.ndarray:
     return frame
 
 
+@pytest.mark.filterwarnings("ignore::visual_dynamics.UnfamiliarPicture")
 def test_the_five_verbs_on_the_shipped_model() -> None:
     model = vd.load("shapes")
     image, before, after = scene(64, 64), scene(64, 64), scene(64, 64, shift=3)
@@ -221,9 +222,9 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch, cuda:
 
 
 def test_what_the_package_shows() -> None:
-    assert sorted(vd.__all__) == dir(vd) == ["Model", "Motion", "UserError", "__version__", "load"]
+    assert sorted(vd.__all__) == dir(vd) == ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load"]
     assert re.match(r"\d+\.\d+", vd.__version__)
-    for name in ("Model", "Motion", "UserError", "load"):
+    for name in ("Model", "Motion", "UnfamiliarPicture", "UserError", "load"):
         assert getattr(vd, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         vd.lode  # noqa: B018

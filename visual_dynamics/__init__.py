@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from visual_dynamics.api import Model, Motion, load
-    from visual_dynamics.errors import UserError
+    from visual_dynamics.errors import UnfamiliarPicture, UserError
 
     __version__: str
 
-__all__ = ["Model", "Motion", "UserError", "__version__", "load"]
+__all__ = ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load"]
 
 
 def __dir__() -> list[str]:
@@ -27,10 +27,10 @@ def __getattr__(name: str) -> Any:
         from visual_dynamics import api
 
         return getattr(api, name)
-    if name == "UserError":
-        from visual_dynamics.errors import UserError
+    if name in ("UnfamiliarPicture", "UserError"):
+        from visual_dynamics import errors
 
-        return UserError
+        return getattr(errors, name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -4,15 +4,17 @@
     frames = model.sample(image, n=8, seed=0)
 
 An image is a path, a PIL image or a uint8 array of any size, or a canvas: `model.open(image)` decodes it once for
-several verbs. Results are uint8 arrays. Their longer side is the model's size (64 for the paper's network), and they
-keep the aspect ratio of the image. Models of sprites do not scale pictures up to that size. With full_size=True
-results have the size of the image: its own pixels, moved.
+several verbs. An image unlike those of the training gives the warning `UnfamiliarPicture`. Results are uint8 arrays.
+Their longer side is the model's size (64 for the paper's network), and they keep the aspect ratio of the image. Models
+of sprites do not scale pictures up to that size. With full_size=True results have the size of the image: its own
+pixels, moved.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +25,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visual_dynamics.errors import UserError
+from visual_dynamics.errors import UnfamiliarPicture, UserError
 from visual_dynamics.images import ImageSource
 from visual_dynamics.sampling.canvas import Canvas, open_canvas
+from visual_dynamics.sampling.familiarity import describe
 from visual_dynamics.sampling.latents import (
     LatentSource,
     LearnedPrior,
@@ -43,7 +46,7 @@ from visual_dynamics.sampling.moves import (
     traverse,
 )
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import Weights, find_weights, load_weights, save_copy
+from visual_dynamics.weights import Weights, find_weights, load_weights, save_copy, shipped_models
 
 LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
@@ -86,9 +89,24 @@ class Model:
         """Longer side of the frames that come out, in pixels."""
         return self.predictor.size
 
-    def open(self, image: AnyImage) -> Canvas:
-        """The image as this model sees it, decoded once, for any number of verbs."""
-        return open_canvas(image, self.size, self.predictor.network.config.background)
+    def open(self, image: AnyImage, check: bool = True) -> Canvas:
+        """The image as this model sees it, decoded once, for any number of verbs.
+
+        check: warn, once, of an image that is unlike those that the model learned from.
+        """
+        canvas = open_canvas(image, self.size, self.predictor.network.config.background)
+        if check and canvas is not image and (words := self.unfamiliar(canvas)):
+            warnings.warn(words, UnfamiliarPicture, stacklevel=3)
+        return canvas
+
+    def unfamiliar(self, canvas: Canvas) -> str:
+        """A sentence on a picture that is unlike those that the model learned from, with what to do; "" for others."""
+        strange = _strangeness(self.weights, canvas)
+        if strange is None or strange <= 1:
+            return ""
+        known = _shipped_model_for(canvas)
+        instead = f"the shipped model {known} has" if known else "train one that has (visual-dynamics train)"
+        return f"the model has not learned from pictures like this one, and its results may mean nothing: {instead}"
 
     def sample(
         self, image: AnyImage, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
@@ -180,6 +198,27 @@ class Model:
         if full_size:
             canvas.check_full_size(count, MAX_PIXELS)
         return canvas
+
+
+def _strangeness(weights: Weights, canvas: Canvas) -> float | None:
+    """How unlike training pictures a picture is, above 1 unfamiliar; None where the file does not know them."""
+    if weights.familiarity is None:
+        return None
+    frame = canvas.frame[None]
+    return float(weights.familiarity.strangeness(describe(weights.network, frame), frame))
+
+
+def _shipped_model_for(canvas: Canvas) -> str | None:
+    """The shipped model to which a picture is most familiar; None if it is to none of them."""
+    picture = canvas.pixels if canvas.alpha is None else np.dstack([canvas.pixels, canvas.alpha])
+    found: dict[float, str] = {}
+    for name in shipped_models():
+        weights = load_weights(find_weights(name))
+        config = weights.network.config
+        strange = _strangeness(weights, open_canvas(picture, config.size, config.background))
+        if strange is not None and weights.encodes_motion:
+            found[strange] = name
+    return found[min(found)] if found and min(found) <= 1 else None
 
 
 def load(name: str | Path, device: str = "cpu") -> Model:

@@ -3,7 +3,8 @@
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
 (how it was made). Tensors named `network.*` are the weights, each in float16, or in whole numbers of one byte, which
 `steps.*` scale. `posteriors.*` are the stored q(z | v, I); `prior.*` a mixture fitted to them. A file has one of these,
-or both. It may lack the motion encoder, half of the weights: sampling does not need it.
+or both. It may lack the motion encoder, half of the weights: sampling does not need it. `familiar.*` says what its
+training pictures look like (see sampling/familiarity.py). It may be added later: the digest of a model leaves it out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -29,17 +29,18 @@ from visual_dynamics.files import write_atomically
 from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.sampling.familiarity import Familiarity
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
+from visual_dynamics.tensors import of_eight_bits, to_eight_bits, with_group
 
 FORMAT = "visual-dynamics"
 VERSION = 2
 READABLE = (1, 2)  # version 1 knows float16 only
-BLOCK = 32  # weights of eight bits that share a step
-SMALLEST_STEP = 2.0**-24  # of float16
 MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
 MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: rounding shows where nothing moves
+FAMILIAR = "familiar"  # the group of tensors
 SHIPPED = Path(__file__).parent / "models"
 HUB_FILE, HUB_CARD = "model.safetensors", "README.md"  # names in a Hub repository
 HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name or owner/name@revision
@@ -53,7 +54,8 @@ class Weights:
     posteriors: TrainingPosteriors  # none where the file has a learned prior in their place
     prior: LearnedPrior | None
     training: dict[str, Any]
-    digest: str  # SHA-256 of the file, hexadecimal
+    digest: str  # SHA-256 of the file without `familiar.*`, hexadecimal
+    familiarity: Familiarity | None = None
 
     @property
     def encodes_motion(self) -> bool:
@@ -136,16 +138,31 @@ def _hub_errors(words: str) -> Iterator[None]:
 
 
 def weights_bytes(
-    network: VisualDynamics, posterior: Posterior, training: dict[str, Any], max_bytes: int = MAX_BYTES
+    network: VisualDynamics,
+    posterior: Posterior,
+    training: dict[str, Any],
+    max_bytes: int = MAX_BYTES,
+    familiarity: Familiarity | None = None,
 ) -> bytes:
     """The light, shareable file: float16 weights, and as many training posteriors as fit into `max_bytes`.
 
     A network that is larger by itself makes a larger file: there is always room for some posteriors.
     """
     tensors, metadata = _contents(network, training)
-    left = max_bytes - len(save(tensors, metadata)) - 1024  # the header grows by four entries
+    bare = with_familiarity(save(tensors, metadata), familiarity)
+    left = max_bytes - len(bare) - 1024  # the header grows by four entries
     stored = TrainingPosteriors.compress(posterior, max(left, LEAST_POSTERIORS))
-    return save(tensors | _named("posteriors", stored), metadata)
+    return with_familiarity(save(tensors | _named("posteriors", stored), metadata), familiarity)
+
+
+def with_familiarity(data: bytes, familiarity: Familiarity | None) -> bytes:
+    """The bytes of a model's file with another `familiar.*`, or none; nothing else in them changes."""
+    return with_group(data, FAMILIAR, vars(familiarity) if familiarity else {})
+
+
+def digest_of(data: bytes) -> str:
+    """What names a model: SHA-256 of its file, hexadecimal, without what it holds of its training pictures."""
+    return hashlib.sha256(with_familiarity(data, None)).hexdigest()
 
 
 def save_copy(
@@ -171,7 +188,7 @@ def save_copy(
     prior = prior or weights.prior
     if prior:
         tensors |= _named("prior", prior)
-    write_atomically(path, save(tensors, metadata))
+    write_atomically(path, with_familiarity(save(tensors, metadata), weights.familiarity))
 
 
 def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -182,18 +199,8 @@ def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     result = dict(tensors)
     for name, value in tensors.items():
         if value.dtype == torch.float16 and not name.startswith(MOTION_DECODER):
-            blocks = _in_blocks(value.float())
-            step = (blocks.abs().amax(1, keepdim=True) / 127).half().clamp_min(SMALLEST_STEP)
-            numbers = (blocks / step).round().clamp(-127, 127).to(torch.int8)
-            result[name] = numbers.flatten()[: value.numel()].view(value.shape)
-            result["steps." + name.removeprefix("network.")] = step.flatten()
+            result[name], result["steps." + name.removeprefix("network.")] = to_eight_bits(value)
     return result
-
-
-def _in_blocks(value: Tensor) -> Tensor:
-    """Any shape -> (blocks, BLOCK), in the order of memory; zeros fill the last block."""
-    flat = value.flatten()
-    return F.pad(flat, (0, -len(flat) % BLOCK)).view(-1, BLOCK)
 
 
 def _network_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -203,17 +210,10 @@ def _network_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if name.startswith("network."):
             short = name.removeprefix("network.")
             eight_bits = value.dtype == torch.int8
-            state[short] = number = _of_eight_bits(value, tensors[f"steps.{short}"]) if eight_bits else value.float()
+            state[short] = number = of_eight_bits(value, tensors[f"steps.{short}"]) if eight_bits else value.float()
             if not torch.isfinite(number).all() or (short.endswith("running_var") and (number < 0).any()):
                 raise ValueError(f"{name} holds impossible numbers: its bytes were changed")
     return state
-
-
-def _of_eight_bits(value: Tensor, step: Tensor) -> Tensor:
-    blocks = _in_blocks(value.float())
-    if step.shape != (len(blocks),) or not torch.isfinite(step).all():
-        raise ValueError("the steps of its weights are malformed")
-    return (blocks * step[:, None].float()).flatten()[: value.numel()].view(value.shape)
 
 
 def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -267,12 +267,14 @@ def load_weights(path: Path) -> Weights:
         state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
         network.load_state_dict(state, strict=True, assign=True)
         stored, prior = _latents(tensors, config.latent)
+        familiarity = _familiarity(tensors, config)
         training = json.loads(metadata["training"])
+        digest = digest_of(data)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         reason = lines[:2][-1].strip()[:200]  # PyTorch gives the reason in its second line
         raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
-    return Weights(network.requires_grad_(False).eval(), stored, prior, training, hashlib.sha256(data).hexdigest())
+    return Weights(network.requires_grad_(False).eval(), stored, prior, training, digest, familiarity)
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
@@ -303,3 +305,13 @@ def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[TrainingPosterior
         prior = LearnedPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
         prior.check()
     return stored, prior
+
+
+def _familiarity(tensors: dict[str, Tensor], config: NetworkConfig) -> Familiarity | None:
+    """What the training pictures look like; None in files of earlier versions."""
+    if not any(name.startswith(f"{FAMILIAR}.") for name in tensors):
+        return None
+    names = ("mean", "factor", "limits", "colours")
+    found = Familiarity(**{name: tensors[f"{FAMILIAR}.{name}"] for name in names})
+    found.check(config.maps)
+    return found

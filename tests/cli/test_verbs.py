@@ -44,6 +44,17 @@ def test_sample_writes_the_input_futures_a_grid_and_a_clip(run: Run, tiny: list[
         assert clip.n_frames == 2 and clip.size == (4 + 3 * 52, 4 + 33 + 4)
 
 
+def test_an_unfamiliar_picture_gives_a_warning_and_results_all_the_same(run: Run, place: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save("noise.png")
+    sampled = run("sample", "noise.png", "-n", 1)
+    assert sampled.code == 0 and names("out/sample")
+    assert sampled.err.startswith("warning: noise.png: the model has not learned from pictures like this one")
+    assert sampled.err.count("\n") == 1
+    assert run("analogy", "noise.png", "noise.png", "noise.png").err.count("warning: noise.png") == 1
+    assert run("traverse", "noise.png", "-n", 1, "--force").err == ""
+
+
 def test_the_same_seed_gives_the_same_bytes(run: Run, tiny: list[str]) -> None:
     for out, seed in (("one", 5), ("two", 5), ("three", 6)):
         assert run("sample", "picture.png", *tiny, "-n", 2, "--seed", seed, "--out", out).code == 0

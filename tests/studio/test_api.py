@@ -48,6 +48,16 @@ def futures(client: TestClient) -> list[dict[str, Any]]:
     return found
 
 
+def test_a_warning_of_pictures_that_the_model_does_not_know(client: TestClient) -> None:
+    def warning(image: str) -> str:
+        found: str = post(client, "/api/familiar", {"image": image, "model": "shapes"})["warning"]
+        return found
+
+    assert warning("shapes-1") == ""
+    assert warning("person-1").startswith("the model has not learned from pictures like this one")
+    post(client, "/api/familiar", {"image": "person-1", "model": "none"}, 404)
+
+
 def test_models_and_samples(client: TestClient) -> None:
     models = {model["name"]: model for model in client.get("/api/models").json()}
     samples = {sample["id"] for sample in client.get("/api/samples").json()}

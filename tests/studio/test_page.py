@@ -161,6 +161,16 @@ def test_pictures_are_dropped_and_pasted(page: Page, picture: Path) -> None:
         until(page, "document.querySelector('#picture').naturalWidth === 120")
 
 
+def test_a_line_by_a_picture_that_the_model_does_not_know(page: Page, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    page.set_input_files("#file", tmp_path / "noise.png")
+    until(page, "document.querySelector('#unfamiliar').textContent.startsWith('The model has not learned from')")
+    assert page.is_visible("#unfamiliar") and page.locator("#wall figure").count() == 8
+    page.click(".sample >> nth=1")
+    until(page, "document.querySelector('#unfamiliar').hidden")
+
+
 def test_futures_at_the_size_of_the_picture(page: Page, picture: Path) -> None:
     page.check("[name=full_size]")
     page.set_input_files("#file", picture)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visual_dynamics.cli.options import (
+    ForceOption,
     ModelOption,
     OutOption,
     OverwriteOption,
@@ -52,6 +53,7 @@ def animate(
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
     out: OutOption = Path("out/animate"),
     scale: ScaleOption = 3,
+    force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Animate a sprite: carry the motions of a character over to another one.
@@ -91,7 +93,7 @@ def animate(
             poses.predictor, moving, still, matches, "chained" if chained else "direct", loop, align, helper
         )
         write_animation(folder, animation, scale)
-    for line in _report(animation.alignment) if animation.alignment else ():
+    for line in _report(animation.alignment, force) if animation.alignment else ():
         typer.echo(line, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
 
@@ -168,8 +170,8 @@ def draw_comparison(animation: Animation, scale: int) -> Pixels:
     return picture_grid(pictures, columns, scale, background=GREY, labels=labels)
 
 
-def _report(alignment: Alignment) -> list[str]:
-    """Up to two lines: what was moved, and a warning."""
+def _report(alignment: Alignment, force: bool) -> list[str]:
+    """Up to two lines: what was moved and, without `force`, a warning."""
     lines = []
     if not alignment.as_given:
         first, second = (_in_words(shift) for shift in (alignment.reference_shift, alignment.target_shift))
@@ -177,7 +179,7 @@ def _report(alignment: Alignment) -> list[str]:
         if alignment.reference.factor > 1:
             parts.insert(0, f"enlarged {alignment.reference.factor} times")
         lines.append(f"sprites aligned for the model, results are brought back: {', '.join(parts)}")
-    if alignment.unlike:
+    if alignment.unlike and not force:
         error = f"its error on the reference's own motions is {alignment.error:.0f}, usual are 3 to 10"
         lines.append(f"warning: the model has not learned from sprites like these ({error}): take results as drafts")
     return lines

@@ -5,7 +5,6 @@ The text and the layout are in demo.html; here are the pictures and their places
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -21,7 +20,7 @@ from visual_dynamics.cli.pictures import ResultFolder
 from visual_dynamics.data.shapes import SIZE, Scenes, clear_scenes, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import picture_grid
-from visual_dynamics.weights import find_weights, shipped_models
+from visual_dynamics.weights import digest_of, find_weights, shipped_models
 
 INPUTS, FUTURES, STEPS = 4, 8, 8
 PAIR_FPS, CLIP_FPS = 1.5, 4.0
@@ -214,6 +213,6 @@ def training_line(training: dict[str, Any]) -> str:
 def _shipped_name(digest: str) -> str | None:
     """The name under which exactly these weights are shipped."""
     for name in shipped_models():
-        if hashlib.sha256(find_weights(name).read_bytes()).hexdigest() == digest:
+        if digest_of(find_weights(name).read_bytes()) == digest:
             return name
     return None

@@ -1,4 +1,4 @@
-"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, models, compact, push.
+"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, models, compact, familiarize, push.
 
 Heavy modules are imported by the verb that needs them.
 """
@@ -126,6 +126,23 @@ def compact(
         raise UserError(f"{file} exists already: remove it, or give another file")
     load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
     typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def familiarize(
+    file: Annotated[Path, typer.Argument(help="The .safetensors file of a model that is trained already.")],
+    data: Annotated[str | None, typer.Option(help="Where its training data lie now.  [default: as it says]")] = None,
+) -> None:
+    """Store in a model's file what its training pictures look like, so that verbs warn of others.
+
+    Training does this by itself. Nothing else in the file changes.
+    """
+    from visual_dynamics.training.familiar import familiarize as measure
+
+    with busy("looking at training pictures"):
+        found = measure(file, data)
+    distance, colours = found.limits.tolist()
+    typer.echo(f"{file}: familiar are pictures up to distance {distance:.0f} with up to {colours:.0f} new colours")
 
 
 @app.command()

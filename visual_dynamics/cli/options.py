@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from visual_dynamics.api import Model
+    from visual_dynamics.sampling.canvas import Canvas
 
 Result = TypeVar("Result")
 OUT = Path("out")  # where results go by default, each verb's in a folder of its name
@@ -26,6 +27,8 @@ SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")]
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Do not warn of pictures unlike those of the training.")]
 
 
 def counted(number: int, noun: str) -> str:
@@ -78,6 +81,14 @@ def load_model(name: str) -> Model:
     from visual_dynamics.api import load
 
     return load(name, Machine.device or "auto")
+
+
+def open_picture(model: Model, path: Path, force: bool) -> Canvas:
+    """A picture as a model sees it; without `force`, a warning where it is unlike those that the model learned from."""
+    canvas = model.open(path, check=False)
+    if not force and (words := model.unfamiliar(canvas)):
+        typer.echo(f"warning: {path}: {words}", err=True)
+    return canvas
 
 
 def need(extra: str, *packages: str) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from visual_dynamics.cli.options import (
     OUT,
+    ForceOption,
     ImageArgument,
     ModelOption,
     OutOption,
@@ -21,6 +22,7 @@ from visual_dynamics.cli.options import (
     busy,
     counted,
     load_model,
+    open_picture,
     track,
 )
 from visual_dynamics.errors import UserError
@@ -75,6 +77,7 @@ def sample(
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
     full_size: FullSizeOption = False,
+    force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Sample plausible next frames of an image."""
@@ -82,7 +85,7 @@ def sample(
 
     with ResultFolder(out, overwrite) as folder:
         loaded = load_model(model)
-        canvas = loaded.open(image)
+        canvas = open_picture(loaded, image, force)
         side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
         still, small = canvas.still(full_size), []
         folder.write_picture("input.png", canvas.with_alpha(still))
@@ -104,12 +107,14 @@ def analogy(
     out: OutOption = OUT / "analogy",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
+    force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Carry the motion between two frames over to another image."""
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
         loaded = load_model(model)
-        first, second, canvas = (loaded.open(path) for path in (before, after, image))
+        opened = {path: open_picture(loaded, path, force) for path in dict.fromkeys((before, after, image))}
+        first, second, canvas = opened[before], opened[after], opened[image]
         moved = loaded.apply(canvas, loaded.encode(first, second))
         folder.write_picture("result.png", canvas.with_alpha(moved))
         pictures = [first.still(), second.still(), canvas.still(), moved]
@@ -128,6 +133,7 @@ def extrapolate(
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
     full_size: FullSizeOption = False,
+    force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Make a clip from one image by repeating a sampled motion."""
@@ -135,7 +141,7 @@ def extrapolate(
 
     with ResultFolder(out, overwrite) as folder:
         loaded = load_model(model)
-        canvas = loaded.open(image)
+        canvas = open_picture(loaded, image, force)
         side, scale = shown_size(canvas, steps + 1, scale, full_size, CLIP_SIDE)
         frames = []
         made = loaded.each_step(canvas, steps, seed, source.value if source else None, full_size)
@@ -156,6 +162,7 @@ def traverse(
     out: OutOption = OUT / "traverse",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
+    force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
@@ -163,7 +170,7 @@ def traverse(
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
         loaded = load_model(model)
-        canvas = loaded.open(image)
+        canvas = open_picture(loaded, image, force)
         found = loaded.traverse(canvas, count)
         values = found[0].values
         check_area(len(found) * len(values), loaded.size, scale)

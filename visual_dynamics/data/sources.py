@@ -74,7 +74,14 @@ def open_data(
     wear: Tensor | None = None,
 ) -> Pairs: ...
 @overload
-def open_data(spec: DataSpec, split: DataSplit, count: int | None = None) -> Pairs | None: ...
+def open_data(
+    spec: DataSpec,
+    split: DataSplit,
+    count: int | None = None,
+    device: torch.device | str = "cpu",
+    stream: bool = False,
+    wear: Tensor | None = None,
+) -> Pairs | None: ...
 def open_data(
     spec: DataSpec,
     split: DataSplit,

@@ -65,7 +65,7 @@ class ModelShown(BaseModel):
 
     name: str
     about: str
-    digest: str = Field(description="SHA-256 of its file")
+    digest: str = Field(description="SHA-256 of its file, but for what that holds of training pictures")
     size: int = Field(description="Longer side of the results, in pixels")
     latent: int = Field(description="Numbers of a motion code z")
     sources: list[str] = Field(description="Where z may come from; the first is the default")
@@ -232,7 +232,7 @@ async def export_path(request: Request, body: PathBody, studio: Here) -> Respons
 
     def work() -> bytes:
         model = studio.models.model(body.model)
-        canvases = [model.open(picture.pixels) for picture in pictures]
+        canvases = [model.open(picture.pixels, check=False) for picture in pictures]
         if body.full_size:
             canvases[0].check_full_size(len(canvases), studio.settings.limits.full_size_pixels)
         frames = [canvas.still(body.full_size) for canvas in canvases]
@@ -250,7 +250,9 @@ def _export(body: ExportBody, file: ModelFile, most_pixels: int | None, seen: Se
     pictures = [seen.placed.still(body.full_size), *seen.moved(seen.codes(body.codes), most_pixels)]
     if body.form == "zip":
         return _zip(pictures, {"model": file.name, "digest": file.digest, "codes": body.codes})
-    still, *frames = (seen.model.open(picture).still(body.full_size) for picture in pictures)  # without alpha
+    still, *frames = (
+        seen.model.open(picture, check=False).still(body.full_size) for picture in pictures
+    )  # without alpha
     scale = _scale(body, [still, *frames])
     if len(frames) == 1:
         clip = enlarge(np.stack([still, frames[0]]), scale)

@@ -29,6 +29,18 @@ RELATED_FUTURES = 64
 router = APIRouter(tags=["inside"])
 
 
+class FamiliarBody(ImageBody):
+    """An image."""
+
+    model_config = body(image="shapes-1", model="shapes")
+
+
+class Familiar(BaseModel):
+    """Whether the model has learned from pictures like this one."""
+
+    warning: str = Field(description="A sentence on an image unlike those of the training; empty for others")
+
+
 class InsideBody(ImageBody):
     """An image, and a motion if its kernels are wanted."""
 
@@ -90,6 +102,12 @@ class RelationsShown(BaseModel):
     input: Url
     nodes: list[Node]
     edges: list[Edge]
+
+
+@router.post("/familiar")
+async def familiar(request: Request, body: FamiliarBody, studio: Here) -> Familiar:
+    """A warning where the model has not learned from images like this one. Other requests answer all the same."""
+    return await studio.about_image(request, body, lambda seen: Familiar(warning=seen.warning))
 
 
 @router.post("/inside")

@@ -5,7 +5,6 @@ Only the one thread of the queue loads models and encodes pictures: no lock is n
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from visual_dynamics.sampling.predictor import EncodedImage
 from visual_dynamics.sprites.align import Place, put, standing_place, take
 from visual_dynamics.studio.pictures import ImageId, StoredPicture, as_url
 from visual_dynamics.web import RequestError
-from visual_dynamics.weights import MOTION_ENCODER, find_weights, shipped_models
+from visual_dynamics.weights import MOTION_ENCODER, digest_of, find_weights, shipped_models
 
 MODELS = 3  # in memory: about 100 MB each
 ENCODED = 64  # pictures as a model sees them: 0.7 MB each ...
@@ -92,7 +91,7 @@ class ModelFile:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return digest_of(self.path.read_bytes())
 
     @cached_property
     def config(self) -> NetworkConfig:
@@ -161,13 +160,13 @@ class PlacedCanvas:
 
 def open_placed(model: Model, pixels: Pixels, like: PlacedCanvas | None = None) -> PlacedCanvas:
     """A picture for a model; with `like` in the same place, as the second frame of a pair."""
-    canvas, (height, width), place = model.open(pixels), pixels.shape[:2], None
+    canvas, (height, width), place = model.open(pixels, check=False), pixels.shape[:2], None
     if canvas.sprite is not None and like is None:
         place = standing_place(pixels, model.size)
     elif canvas.sprite is not None and like and like.shape == (height, width):
         place = like.place
     if place is not None:
-        canvas = model.open(put(pixels[None], place, model.size)[0])
+        canvas = model.open(put(pixels[None], place, model.size)[0], check=False)
     return PlacedCanvas(canvas, place, (height, width))
 
 
@@ -185,6 +184,11 @@ class Seen:
     model: Model
     placed: PlacedCanvas
     encoded: EncodedImage
+
+    @cached_property
+    def warning(self) -> str:
+        """A sentence on a picture that is unlike those that the model learned from; "" for others."""
+        return self.model.unfamiliar(self.placed.canvas)
 
     def codes(self, codes: list[list[float]]) -> Tensor:
         """Motion codes (n, latent) for this model."""

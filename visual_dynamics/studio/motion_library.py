@@ -62,7 +62,7 @@ class SavedMotion(BaseModel):
     id: int
     name: str
     model: str
-    digest: str = Field(description="SHA-256 of the model's file: codes mean nothing to another model")
+    digest: str = Field(description="Digest of the model: codes mean nothing to another one")
     origin: str = Field(description="pair, future, sliders or file")
     z: list[float]
     created: datetime = Field(description="UTC")

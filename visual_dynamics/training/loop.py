@@ -26,6 +26,7 @@ from visual_dynamics.files import check_folder, missing_folders, remove_empty, w
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig, read_config
 from visual_dynamics.training.distributed import Processes
+from visual_dynamics.training.familiar import PICTURES, familiarity_of
 from visual_dynamics.training.trainer import (
     Trainer,
     load_state,
@@ -39,6 +40,7 @@ from visual_dynamics.weights import MAX_BYTES, Weights, find_weights, load_weigh
 WEIGHTS, STATE = "weights.safetensors", "state.safetensors"
 STAGE = "stage"  # how the names of what belongs to trainings before this one begin
 EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
+EARLY_PICTURES = 256  # that such weights know training pictures by
 FIRST_CHECKPOINT = 60.0  # seconds after the first step: there is something to look at, and to resume, early
 MEASURED_STEPS, MEASURED_SECONDS = 5, 10.0  # the speed is measured on this many steps, or fewer if they take longer
 
@@ -185,7 +187,8 @@ class Loop:
         # An autoencoder's codes fill all of z. It is a baseline to measure, not a model to ship: let it be larger.
         space = 8 * MAX_BYTES if config.autoencoder else MAX_BYTES
         posteriors = trainer.posteriors(config.posteriors if final else EARLY_POSTERIORS)
-        weights = weights_bytes(trainer.network, posteriors, history | provenance(trainer.device), space)
+        known = familiarity_of(trainer.network, config, trainer.pairs, PICTURES if final else EARLY_PICTURES)
+        weights = weights_bytes(trainer.network, posteriors, history | provenance(trainer.device), space, known)
         self.run.save_checkpoint(weights, state_bytes(trainer.network, trainer.optimizer, self.step, self.seconds))
         self.saved = True
         if self.validation:

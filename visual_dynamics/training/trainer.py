@@ -52,11 +52,15 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
     own = open_data(spec, "train", config.pairs, device, config.stream)
     if not config.also:
         return own
-    wear = None
-    if config.also == "figures":  # they wear what the run's own pictures show
-        wear = (255 * own.batch(spread(len(own), WORN_FRAMES, seed=0)).frame).round().to(torch.uint8)
-    more = open_data(replace(spec, data=config.also), "train", config.also_pairs, device, wear=wear)
+    more = open_data(replace(spec, data=config.also), "train", config.also_pairs, device, wear=worn(config, own))
     return mix_pairs(own, more, OWN_SHARE)
+
+
+def worn(config: TrainingConfig, pairs: Pairs) -> Tensor | None:
+    """What drawn figures wear: frames of the run's own pictures, uint8 (n, 3, S, S); None without figures."""
+    if config.also != "figures":
+        return None
+    return pairs.read(spread(pairs.own or len(pairs), WORN_FRAMES, seed=0))[0]
 
 
 def validation_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:

@@ -50,9 +50,9 @@ export async function send(path, { purpose = path, body, method, quiet = false }
 
 export const sendJson = async (path, options) => (await send(path, options)).json();
 
-/** Run an action; its error is shown. A cancelled request is no error. */
-export async function attempt(work) {
-  showError("");
+/** Run an action; its error is shown, in place of an earlier one if `fresh`. A cancelled request is no error. */
+export async function attempt(work, fresh = true) {
+  if (fresh) showError("");
   try {
     return await work();
   } catch (error) {

@@ -4,7 +4,7 @@ import { find, make } from "./dom.js";
 import { openFutures } from "./futures.js";
 import { openInside } from "./inside.js";
 import { openMotion } from "./motion.js";
-import { backTo, begin, changed, onChange, picture, state, upload } from "./state.js";
+import { backTo, begin, changed, onChange, picture, sendAbout, state, upload, watchChange } from "./state.js";
 import { openTransfer } from "./transfer.js";
 
 const TABS = { futures: openFutures, motion: openMotion, transfer: openTransfer, inside: openInside };
@@ -83,6 +83,16 @@ function showPicture() {
   showPath();
 }
 
+/** A line by the picture where the model has not learned from such pictures. */
+async function warn() {
+  const line = find("#unfamiliar"), isOld = watchChange();
+  line.hidden = true;
+  const { warning } = await sendAbout("/api/familiar", {}, { quiet: true });
+  if (isOld()) return;
+  line.textContent = warning && `${warning.charAt(0).toUpperCase()}${warning.slice(1)}.`;
+  line.hidden = !warning;
+}
+
 function showPath() {
   const path = find("#path"), focused = path.contains(document.activeElement);
   path.hidden = state.path.length < 2;
@@ -121,7 +131,7 @@ async function start() {
     };
     onChange(() => {
       showPicture();
-      attempt(TABS[open]);
+      attempt(TABS[open]).then(() => attempt(warn, false));
     });
     const wanted = location.hash.slice(1);
     if (wanted in TABS) show(wanted);

@@ -1,0 +1,136 @@
+"""Whether a picture looks like those of the training: the numbers by hand, in the file, and with the shipped models."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import visual_dynamics as vd
+from tests.conftest import seeded
+from visual_dynamics.data.shapes import draw_scenes, images
+from visual_dynamics.errors import UserError
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.familiarity import COLOURS, Familiarity, colour_numbers, describe, learn, summaries_of
+from visual_dynamics.tensors import with_group
+from visual_dynamics.weights import digest_of, load_weights, save_copy, with_familiarity
+
+
+@pytest.fixture
+def known(tiny_network: VisualDynamics) -> Familiarity:
+    frames = torch.rand(200, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    return learn(tiny_network.eval(), frames[:150] / 2, frames[150:] / 2)
+
+
+def test_summaries_by_hand() -> None:
+    maps = seeded(2, 3, 4, 5)
+    found = summaries_of(maps)
+    values, across, down = maps.numpy(), np.linspace(-1, 1, 5), np.linspace(-1, 1, 4)
+    parts = [
+        values.mean((2, 3)),
+        values.std((2, 3)),
+        (values * across).mean((2, 3)),
+        (values * down[:, None]).mean((2, 3)),
+    ]
+    np.testing.assert_allclose(found.numpy(), np.concatenate(parts, 1), atol=1e-6)
+
+
+def test_the_distance_is_that_of_mahalanobis(tiny_network: VisualDynamics, known: Familiarity) -> None:
+    frames = torch.rand(200, 3, 16, 16, generator=torch.Generator().manual_seed(0)) / 2
+    summaries = describe(tiny_network, frames).double().numpy()
+    seen = summaries[:150]
+    covariance = np.cov(seen.T)
+    covariance += 1e-4 * covariance.diagonal().mean() * np.eye(len(covariance))
+    off = summaries - seen.mean(0)
+    expected = np.einsum("ni,ij,nj->n", off, np.linalg.inv(covariance), off)
+    np.testing.assert_allclose(known.distances(torch.tensor(summaries)).numpy(), expected, rtol=2e-2)
+    assert known.limits[0] == pytest.approx(expected[150:].max(), rel=2e-2)  # 1 in 400 of 50: the largest
+    strange = known.strangeness(torch.tensor(summaries), frames).numpy()
+    np.testing.assert_allclose(strange, expected / expected[150:].max(), rtol=4e-2)
+    assert strange[150:].max() == pytest.approx(1, abs=1e-6)
+
+
+def test_colours_by_hand() -> None:
+    frame = torch.zeros(1, 3, 2, 2)
+    frame[0, :, 0, 0], frame[0, :, 1, 1] = torch.tensor([1.0, 0.5, 0.0]), torch.tensor([15, 16, 240]) / 255
+    assert colour_numbers(frame)[0].tolist() == [15 * 256 + 8 * 16, 0, 0, 1 * 16 + 15]
+    colours = torch.zeros(COLOURS // 8, dtype=torch.uint8)
+    colours[0], colours[31 // 8] = 1, 1 << (31 % 8)  # black, and the last of the four pixels
+    known = Familiarity(torch.zeros(4), torch.eye(4), torch.tensor([3.0, 0.0]), colours)
+    assert known.new_colours(frame).tolist() == [1]
+    assert known.strangeness(torch.zeros(1, 4), frame).item() == 2  # one new colour where none are allowed
+    assert known.strangeness(torch.tensor([[0.0, 0, 0, 2]]), torch.zeros(1, 3, 2, 2)).item() == pytest.approx(4 / 3)
+
+
+def test_files_keep_it_bit_for_bit_and_all_else_too(
+    known: Familiarity, tiny_weights_file: Path, tmp_path: Path
+) -> None:
+    bare = tiny_weights_file.read_bytes()
+    path = tmp_path / "known.safetensors"
+    path.write_bytes(with_familiarity(bare, known))
+    loaded = load_weights(path)
+    assert loaded.familiarity is not None and vars(loaded.familiarity).keys() == vars(known).keys()
+    assert all(torch.equal(value, getattr(loaded.familiarity, name)) for name, value in vars(known).items())
+    assert with_familiarity(path.read_bytes(), None) == bare
+    assert loaded.digest == load_weights(tiny_weights_file).digest == digest_of(bare)
+    before, after = load_file(tiny_weights_file), load_file(path)
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    save_copy(tmp_path / "copy.safetensors", loaded)
+    kept = load_weights(tmp_path / "copy.safetensors").familiarity
+    assert kept is not None and torch.equal(kept.factor, known.factor)
+
+
+@pytest.mark.parametrize("change", ["shape", "nan", "missing", "other network"])
+def test_a_damaged_one_is_an_error_of_one_line(
+    change: str, known: Familiarity, tiny_weights_file: Path, tmp_path: Path
+) -> None:
+    tensors = dict(vars(known))
+    if change == "shape":
+        tensors["limits"] = torch.zeros(3)
+    elif change == "nan":
+        tensors["mean"] = torch.full_like(known.mean, float("nan"))
+    elif change == "missing":
+        del tensors["colours"]
+    else:
+        tensors |= {"mean": torch.zeros(8), "factor": torch.eye(8)}
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(with_group(tiny_weights_file.read_bytes(), "familiar", tensors))
+    with pytest.raises(UserError, match="does not hold a whole visual-dynamics model") as error:
+        load_weights(path)
+    assert "\n" not in str(error.value)
+
+
+def test_models_without_it_never_warn(tiny_weights_file: Path) -> None:
+    model = vd.load(tiny_weights_file)
+    assert model.weights.familiarity is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.sample(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8), n=1)
+
+
+# --- the shipped models ---
+
+
+@pytest.fixture(scope="module")
+def shapes() -> vd.Model:
+    return vd.load("shapes")
+
+
+NOISE = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+
+
+def test_few_shapes_are_unfamiliar(shapes: vd.Model) -> None:
+    frames = images(draw_scenes(300, 1, "validation"), rendering="smooth").float() / 255  # of another seed
+    assert shapes.weights.familiarity is not None
+    strange = shapes.weights.familiarity.strangeness(describe(shapes.weights.network, frames), frames)
+    assert (strange > 1).float().mean() <= 0.01
+
+
+def test_a_foreign_picture_gives_one_warning(shapes: vd.Model) -> None:
+    with pytest.warns(vd.UnfamiliarPicture, match=r"train one that has \(visual-dynamics train\)$") as caught:
+        canvas = shapes.open(NOISE)
+        shapes.sample(canvas, n=1)
+        shapes.extrapolate(canvas, steps=1)
+    assert len(caught) == 1
