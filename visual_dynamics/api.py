@@ -205,7 +205,7 @@ def _strangeness(weights: Weights, canvas: Canvas) -> float | None:
     if weights.familiarity is None:
         return None
     frame = canvas.frame[None]
-    return float(weights.familiarity.strangeness(describe(weights.network, frame), frame))
+    return float(weights.familiarity.strangeness(describe(weights.network, frame), frame, canvas.box))
 
 
 def _shipped_model_for(canvas: Canvas) -> str | None:

@@ -1,6 +1,7 @@
 """Whether a picture looks like those of the training: the numbers by hand, in the file, and with the shipped models."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,22 @@ from safetensors.torch import load_file
 
 import visual_dynamics as vd
 from tests.conftest import seeded
+from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.shapes import draw_scenes, images
 from visual_dynamics.errors import UserError
+from visual_dynamics.images import Box
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.sampling.familiarity import COLOURS, Familiarity, colour_numbers, describe, learn, summaries_of
+from visual_dynamics.sampling.familiarity import (
+    COLOURS,
+    Familiarity,
+    colour_numbers,
+    describe,
+    evenness,
+    learn,
+    summaries_of,
+)
 from visual_dynamics.tensors import with_group
-from visual_dynamics.weights import digest_of, load_weights, save_copy, with_familiarity
+from visual_dynamics.weights import digest_of, find_weights, load_weights, save_copy, shipped_models, with_familiarity
 
 
 @pytest.fixture
@@ -47,6 +58,8 @@ def test_the_distance_is_that_of_mahalanobis(tiny_network: VisualDynamics, known
     expected = np.einsum("ni,ij,nj->n", off, np.linalg.inv(covariance), off)
     np.testing.assert_allclose(known.distances(torch.tensor(summaries)).numpy(), expected, rtol=2e-2)
     assert known.limits[0] == pytest.approx(expected[150:].max(), rel=2e-2)  # 1 in 400 of 50: the largest
+    assert known.limits[1:].tolist() == [0, pytest.approx(float(evenness(frames[150:]).max()))]
+    known = replace(known, limits=known.limits * torch.tensor([1, 1, 100]))
     strange = known.strangeness(torch.tensor(summaries), frames).numpy()
     np.testing.assert_allclose(strange, expected / expected[150:].max(), rtol=4e-2)
     assert strange[150:].max() == pytest.approx(1, abs=1e-6)
@@ -58,10 +71,19 @@ def test_colours_by_hand() -> None:
     assert colour_numbers(frame)[0].tolist() == [15 * 256 + 8 * 16, 0, 0, 1 * 16 + 15]
     colours = torch.zeros(COLOURS // 8, dtype=torch.uint8)
     colours[0], colours[31 // 8] = 1, 1 << (31 % 8)  # black, and the last of the four pixels
-    known = Familiarity(torch.zeros(4), torch.eye(4), torch.tensor([3.0, 0.0]), colours)
+    known = Familiarity(torch.zeros(4), torch.eye(4), torch.tensor([3.0, 0.0, 1.0]), colours)
     assert known.new_colours(frame).tolist() == [1]
     assert known.strangeness(torch.zeros(1, 4), frame).item() == 2  # one new colour where none are allowed
     assert known.strangeness(torch.tensor([[0.0, 0, 0, 2]]), torch.zeros(1, 3, 2, 2)).item() == pytest.approx(4 / 3)
+
+
+def test_evenness_by_hand_and_without_bars() -> None:
+    frame = torch.zeros(1, 3, 2, 4)
+    frame[0, :, 0, 2:], frame[0, 1, 1, 1] = 0.5, 0.2  # 2 of 3 pairs above, 1 of 3 below
+    assert evenness(frame).tolist() == [0.5]
+    known = Familiarity(torch.zeros(4), torch.eye(4), torch.tensor([1.0, 8, 0.25]), torch.zeros(512, dtype=torch.uint8))
+    assert known.strangeness(torch.zeros(1, 4), frame).item() == 2
+    assert known.strangeness(torch.zeros(1, 4), frame, Box(1, 0, 1, 2)).item() == pytest.approx(8 / 8.5)
 
 
 def test_files_keep_it_bit_for_bit_and_all_else_too(
@@ -88,7 +110,7 @@ def test_a_damaged_one_is_an_error_of_one_line(
 ) -> None:
     tensors = dict(vars(known))
     if change == "shape":
-        tensors["limits"] = torch.zeros(3)
+        tensors["limits"] = torch.zeros(2)
     elif change == "nan":
         tensors["mean"] = torch.full_like(known.mean, float("nan"))
     elif change == "missing":
@@ -134,3 +156,20 @@ def test_a_foreign_picture_gives_one_warning(shapes: vd.Model) -> None:
         shapes.sample(canvas, n=1)
         shapes.extrapolate(canvas, steps=1)
     assert len(caught) == 1
+
+
+def test_a_warning_names_the_model_that_knows(shapes: vd.Model) -> None:
+    scene = images(draw_scenes(1, 5, "test"), rendering="smooth")[0].permute(1, 2, 0).numpy()
+    sprites = vd.load("sprites")
+    assert sprites.unfamiliar(sprites.open(scene, check=False)).endswith(": the shipped model shapes has")
+    assert shapes.unfamiliar(shapes.open(scene)) == ""
+    person = figure_pairs(1, 0, "test").frames[0].permute(1, 2, 0).numpy()
+    for model in (shapes, sprites):
+        assert model.unfamiliar(model.open(person, check=False)).endswith(": the shipped model people has")
+
+
+def test_the_shipped_files_have_it_and_published_digests_name_them() -> None:
+    results = "".join(path.read_text() for path in (Path(__file__).parents[2] / "docs" / "results").glob("*.json"))
+    for name in shipped_models():
+        weights = load_weights(find_weights(name))
+        assert weights.familiarity is not None and weights.digest in results

@@ -17,14 +17,17 @@ import torch
 from safetensors.torch import load_file
 
 from visual_dynamics.data.pairs import Pair
+from visual_dynamics.data.shapes import shapes_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.sampling.familiarity import COLOURS, EXCEED, colour_numbers, describe
 from visual_dynamics.training import loop
 from visual_dynamics.training.augment import draw, zoomed
 from visual_dynamics.training.config import TrainingConfig, config_from_dict
 from visual_dynamics.training.distributed import Processes
+from visual_dynamics.training.familiar import familiarize
 from visual_dynamics.training.loop import Moment, RunFolder, train
 from visual_dynamics.training.trainer import Trainer, training_pairs
-from visual_dynamics.weights import load_weights
+from visual_dynamics.weights import load_weights, save_copy, with_familiarity
 
 CPU = torch.device("cpu")
 TINY_RUN = TrainingConfig(
@@ -63,6 +66,35 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "whole"
     train(TINY_RUN, folder, CPU)
     return folder
+
+
+def test_weights_know_training_pictures_with_limits_from_validation(finished: Path) -> None:
+    weights = load_weights(finished / "weights.safetensors")
+    known = weights.familiarity
+    assert known is not None
+    frames = TINY_PAIRS.frames.float() / 255
+    colours = torch.zeros(COLOURS, dtype=torch.int64)
+    colours[colour_numbers(frames).unique()] = 1
+    assert torch.equal(known.colours, (colours.view(-1, 8) << torch.arange(8)).sum(1).to(torch.uint8))
+    held_out = shapes_pairs(64 // 2, 0, "validation", "integer", 16).frames.float() / 255
+    assert known.limits[1] == known.new_colours(held_out).double().quantile(1 - EXCEED, interpolation="higher")
+    noise = torch.rand(50, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    assert (known.strangeness(describe(weights.network, noise), noise) > 1).all()
+
+
+def test_a_file_without_it_gets_it_later_and_always_the_same(finished: Path, tmp_path: Path) -> None:
+    data = (finished / "weights.safetensors").read_bytes()
+    bare = with_familiarity(data, None)
+    for name in ("one.safetensors", "two.safetensors"):
+        (tmp_path / name).write_bytes(bare)
+        familiarize(tmp_path / name)
+    one = (tmp_path / "one.safetensors").read_bytes()
+    assert one == (tmp_path / "two.safetensors").read_bytes() != bare
+    assert with_familiarity(one, None) == bare
+    untold = load_weights(finished / "weights.safetensors")
+    save_copy(tmp_path / "none.safetensors", replace(untold, training={}))
+    with pytest.raises(UserError, match="does not say how it was trained"):
+        familiarize(tmp_path / "none.safetensors")
 
 
 def test_leaves_what_people_look_for(finished: Path) -> None:

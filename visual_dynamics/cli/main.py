@@ -141,8 +141,11 @@ def familiarize(
 
     with busy("looking at training pictures"):
         found = measure(file, data)
-    distance, colours = found.limits.tolist()
-    typer.echo(f"{file}: familiar are pictures up to distance {distance:.0f} with up to {colours:.0f} new colours")
+    distance, colours, even = found.limits.tolist()
+    typer.echo(
+        f"{file}: limits of a familiar picture are distance {distance:.0f}, {colours:.0f} pixels of new colours, "
+        f"and {100 * even:.0f} % of pixels like their neighbour"
+    )
 
 
 @app.command()

@@ -17,6 +17,7 @@ SETTINGS = {  # of one or two experiments
     "poses_model": "model of any two frames, for analogies",
     "autoencoder": "AE baseline",
     "integer_model": "model of shapes drawn at whole pixels",
+    "layers": "folder of LPC layers, of which other sprites are composed",
     "seeds": "further models of shapes by the same recipe, between commas",
     "runs": "folder of the trainings of sweeps or kl-term, made here where they are missing",
 }
@@ -31,7 +32,7 @@ def parse_settings(settings: list[str]) -> dict[str, str | Path]:
         name = name.replace("-", "_")
         if not equals or name not in SETTINGS:
             raise UserError(f"--set takes NAME=VALUE, where NAME is {', '.join(SETTINGS)}; not {setting!r}")
-        found[name] = Path(value) if name == "runs" else value
+        found[name] = Path(value) if name in ("runs", "layers") else value
     return found
 
 

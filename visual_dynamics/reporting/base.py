@@ -163,7 +163,7 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
 
 def as_written(option: str) -> str:
     """An option as the command line takes it: "--seed", "--set runs=FOLDER"."""
-    values = {"runs": "FOLDER", "seeds": "MODELS", "characters": "SPLIT"}
+    values = {"runs": "FOLDER", "layers": "FOLDER", "seeds": "MODELS", "characters": "SPLIT"}
     return f"--{option}" if option in FLAGS else f"--set {option}={values.get(option, 'MODEL')}"
 
 
@@ -193,7 +193,7 @@ def _check_paths(options: Any, folder: Path) -> None:
     check_folder(folder)
     if runs := getattr(options, "runs", None):
         check_folder(runs)
-    for place in ("pairs", "sprites", "footage"):
+    for place in ("pairs", "sprites", "footage", "layers"):
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")

@@ -1,29 +1,31 @@
 """Whether a picture looks like those that a model learned from.
 
-Two numbers of a frame have limits, which few pictures for validation exceed:
+Three numbers of a frame have limits, which few pictures for validation exceed:
 
 1. distance: squared Mahalanobis distance of its summary from the summaries of training pictures. The summary describes
    each segment of one scale of the image encoder, four numbers a segment: mean, deviation, and where in x and y it is.
 2. new colours: how many pixels have a colour that no training picture shows, of 16 levels a channel.
+3. evenness: which share of the pixels has just the colour of the pixel to its left.
 
-Neither alone is enough for `sprites`: by colours a known sprite that stands elsewhere is familiar, by distance other
-characters of the same artists are. Letters in shape comments: B frames, M segments of a scale, D = 4 M, S side of the
-frames.
+None alone is enough. By colours a known sprite that stands elsewhere is familiar; by distance other characters of the
+same artists are familiar to `sprites`, and by both of them drawings to `people`, whose pictures vary most. Letters in
+shape comments: B frames, M segments of a scale, D = 4 M, S side of the frames.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from visual_dynamics.images import Box
 from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.network import Features, VisualDynamics
 
 LEVELS = 16  # of a channel
 COLOURS = LEVELS**3
-EXCEED = 0.0025  # share of the pictures for validation that may exceed one of the two limits
+EXCEED = 0.0025  # share of the pictures for validation that may exceed one of the limits
 FLOOR = 1e-4  # variance added to each number of a summary, as a share of the mean variance
 BATCH = 64  # frames that are described together
 
@@ -34,14 +36,22 @@ class Familiarity:
 
     mean: Tensor  # float32 (D,), of summaries
     factor: Tensor  # float32 (D, D), lower triangular: distance = |factor (summary - mean)|^2
-    limits: Tensor  # float32 (2,): largest distance and number of new colours of a familiar picture
+    limits: Tensor  # float32 (3,): largest distance, number of new colours, and evenness of a familiar picture
     colours: Tensor  # uint8 (512,): one bit for each colour, 1 where a training picture shows it
 
-    def strangeness(self, summaries: Tensor, frames: Tensor) -> Tensor:
-        """Above 1 where a frame (B, 3, S, S) with its summary (B, D) is unfamiliar: the larger of two shares, (B,)."""
-        distance, colours = self.limits.double()
-        shares = self.distances(summaries) / distance.clamp_min(1e-6), self.new_colours(frames) / (colours + 0.5)
-        return torch.maximum(*shares)  # 0.5: whole numbers stay on their side of the limit, which may be 0
+    def strangeness(self, summaries: Tensor, frames: Tensor, box: Box | None = None) -> Tensor:
+        """Above 1 where a frame (B, 3, S, S) with its summary (B, D) is unfamiliar: its largest share of a limit, (B,).
+
+        box: where the picture lies in the frames; bars around it are even, but not the picture's.
+        """
+        distance, colours, even = self.limits.double()
+        inside = frames if box is None else frames[..., box.top :, box.left :][..., : box.height, : box.width]
+        shares = (
+            self.distances(summaries) / distance.clamp_min(1e-6),
+            self.new_colours(frames) / (colours + 0.5),  # whole numbers stay on their side of the limit, which may be 0
+            evenness(inside) / even.clamp_min(1e-6),
+        )
+        return torch.stack(shares).amax(0)
 
     def distances(self, summaries: Tensor) -> Tensor:
         """float64 (B,)"""
@@ -55,7 +65,7 @@ class Familiarity:
     def check(self, maps: int) -> None:
         """Raise ValueError where the tensors do not fit each other, or a network with that many segments a scale."""
         count = 4 * maps
-        shapes = ((count,), (count, count), (2,), (COLOURS // 8,))
+        shapes = ((count,), (count, count), (3,), (COLOURS // 8,))
         parts = (self.mean, self.factor, self.limits, self.colours)
         whole = (
             all(part.shape == shape for part, shape in zip(parts, shapes, strict=True))
@@ -65,6 +75,12 @@ class Familiarity:
         )
         if not whole:
             raise ValueError("what it holds of its training pictures is malformed")
+
+
+def evenness(frames: Tensor) -> Tensor:
+    """(B, 3, h, w) -> float64 (B,)"""
+    levels = (frames.cpu() * 255).round()
+    return (levels[..., 1:] == levels[..., :-1]).all(1).double().flatten(1).mean(1)
 
 
 def colour_numbers(frames: Tensor) -> Tensor:
@@ -107,9 +123,13 @@ def learn(network: VisualDynamics, training: Tensor, validation: Tensor) -> Fami
     found = Familiarity(
         mean=mean.float(),
         factor=torch.linalg.inv(torch.linalg.cholesky(covariance)).float().contiguous(),
-        limits=torch.zeros(2),
+        limits=torch.zeros(3),
         colours=(colours.view(-1, 8) << torch.arange(8)).sum(1).to(torch.uint8),
     )
-    numbers = found.distances(describe(network, validation)), found.new_colours(validation).double()
+    numbers = (
+        found.distances(describe(network, validation)),
+        found.new_colours(validation).double(),
+        evenness(validation),
+    )
     limits = torch.stack([values.quantile(1 - EXCEED, interpolation="higher") for values in numbers])
-    return Familiarity(found.mean, found.factor, limits.float(), found.colours)
+    return replace(found, limits=limits.float())

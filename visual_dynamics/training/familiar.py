@@ -20,11 +20,12 @@ from visual_dynamics.training.trainer import data_spec, training_pairs, worn
 from visual_dynamics.weights import load_weights, with_familiarity
 
 PICTURES = 2_048  # that are looked at
-DRAWN = 4 * PICTURES  # pairs that are mixed in, at most: they are drawn for this
+DRAWN = PICTURES  # pairs that are mixed in, at most: they are drawn for this
 
 
 def familiarity_of(network: VisualDynamics, config: TrainingConfig, pairs: Pairs, count: int = PICTURES) -> Familiarity:
     """Measured on training pictures as the network saw them; limits come from half as many for validation."""
+    count = min(count, len(pairs))
     training = seen_in_training(config, pairs, count)
     validation = for_validation(config, pairs, count // 2)
     if validation is None:  # the data have none: some of the training pictures stand for them
