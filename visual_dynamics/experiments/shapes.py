@@ -2,7 +2,7 @@
 
 Paper      "Movement of 2D Shapes": KL divergence between true and predicted motion, and the plot beside the table.
 Command    visual-dynamics reproduce shapes [--pairs AUTHORS_PAIRS]
-Cost       about two minutes on one H200, about two hours on two CPU cores; --samples 2000 makes it minutes.
+Cost       on two CPU cores about ten minutes, and two and a half more for each 1,000 of --samples; minutes on one H200.
 Paper says Flow 6.77 / 7.07 / 6.07 / 8.42, AE 8.76 / 12.37 / 10.36 / 10.58, ours 1.70 / 2.48 / 1.14 / 2.46
            (circles / squares / triangles / circles-triangles).
 
