@@ -17,6 +17,7 @@ from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
 from visual_dynamics.api import load
 from visual_dynamics.cli.animate import _knows_neighbours, animate
 from visual_dynamics.data.aseprite import Tag
+from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.sprites import sheets
@@ -46,6 +47,20 @@ def opened() -> list[str]:
         lambda event, given: names.append(Path(given[0]).name) if event == "open" and type(given[0]) is str else None
     )
     return names
+
+
+def test_sheets_for_other_programs(command: Command) -> None:
+    """An Aseprite file comes in and goes out; Godot's and Tiled's lie beside the picture that they name."""
+    sheet = read_sheet("hero.json")
+    Path("hero.aseprite").write_bytes(aseprite_file(sheet.frames, sheet.durations.tolist(), sheet.tags))
+    words = ("--tag", "walk left", "--pose", "1", "--also", "aseprite", "--also", "godot", "--also", "tiled")
+    command("hero.aseprite", "other.png", *words, "--out", "new")
+    command("hero.json", "other.png", *words, "--out", "same")
+    made, same = read_sheet("new/sheet.aseprite"), read_sheet("same/sheet.json")
+    assert (made.frames == same.frames).all() and made.tags == same.tags
+    assert made.durations.tolist() == same.durations.tolist()
+    for name in ("sheet.tres", "sheet.tsx"):
+        assert "sheet.png" in Path("new", name).read_text()
 
 
 def test_the_command(command: Command, capsys: pytest.CaptureFixture[str], black_weights_file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,16 +29,23 @@ if TYPE_CHECKING:
     from visual_dynamics.sprites.align import Alignment
     from visual_dynamics.sprites.sheets import Animation
 
-REFERENCE_HELP = "An Aseprite JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
+REFERENCE_HELP = "An Aseprite file or JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
 TARGET_HELP = "One frame of another character, or a sheet with one for each tag."
 TAG_HELP = "The animation to make; else the one that holds --pose, or all that the target has frames for."
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet without --tag."
 GUIDE_HELP = "A model of neighbouring frames that helps a model of poses, or none.  [default: sprites]"
 ALIGN_HELP = "Move, or enlarge by a whole factor, sprites to where the model knows them; results move back."
 LOOP_HELP = "The animation is a cycle: its first frame follows the last."
+ALSO_HELP = "Write the sheet for another program, too: its own file, SpriteFrames or a tile set; may be repeated."
 CLIPS = ("gif", "webp", "apng")  # written of each tag
 COLUMNS = 13  # frames side by side in the comparison, at most
 BEHIND = (150, 150, 150)  # sprites: both light and dark outlines show
+
+
+class SheetFormat(StrEnum):
+    aseprite = "aseprite"
+    godot = "godot"
+    tiled = "tiled"
 
 
 def animate(
@@ -51,6 +59,7 @@ def animate(
     guide: Annotated[str | None, typer.Option(help=GUIDE_HELP, show_default=False)] = None,
     loop: Annotated[bool, typer.Option("--loop", help=LOOP_HELP)] = False,
     align: Annotated[bool, typer.Option("--align/--no-align", help=ALIGN_HELP)] = True,
+    also: Annotated[list[SheetFormat] | None, typer.Option("--also", help=ALSO_HELP)] = None,
     out: OutOption = Path("out/animate"),
     scale: ScaleOption = 3,
     force: ForceOption = False,
@@ -61,7 +70,7 @@ def animate(
     Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
     Colours are the target's own.
     """
-    from visual_dynamics.data.sheets import read_cell, read_sheet
+    from visual_dynamics.data.sheets import DESCRIBED, read_cell, read_sheet
     from visual_dynamics.media import check_area
     from visual_dynamics.sprites.sheets import GUIDES, animate_sheet, check_size, find_matches, read_target
 
@@ -83,7 +92,7 @@ def animate(
             _check_model(leading, guide)
         if loop and not (chained or leading):
             raise UserError("--loop needs --guide: without it, every frame is made from the target alone")
-        whole = size is None and not target.is_dir() and target.suffix.lower() != ".json"
+        whole = size is None and not target.is_dir() and target.suffix.lower() not in DESCRIBED
         check_size(moving, still, poses.predictor.size, whole)
         matches = find_matches(moving, still, tag, pose)
         count = sum(match.last - match.first + 1 for match in matches)
@@ -92,7 +101,7 @@ def animate(
         animation = animate_sheet(
             poses.predictor, moving, still, matches, "chained" if chained else "direct", loop, align, helper
         )
-        write_animation(folder, animation, scale)
+        write_animation(folder, animation, scale, also or ())
     for line in _report(animation.alignment, force) if animation.alignment else ():
         typer.echo(line, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
@@ -113,12 +122,14 @@ def _knows_neighbours(model: Model) -> bool:
     return model.weights.training.get("config", {}).get("between") in ("neighbours", "mostly")
 
 
-def write_animation(folder: ResultFolder, animation: Animation, scale: int) -> None:
+def write_animation(folder: ResultFolder, animation: Animation, scale: int, also: Sequence[str] = ()) -> None:
     """sheet.png and sheet.json, clips of each tag, and comparison.png, in which pixels are enlarged."""
+    from visual_dynamics.sprites.exports import exported
     from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
 
     sheet = animation.sheet
-    for name, data in sheet_files("sheet", sheet).items():
+    files = sheet_files("sheet", sheet) | dict(exported("sheet", sheet, form) for form in also)
+    for name, data in files.items():
         folder.write(name, data)
     names = file_names([tag.name for tag in sheet.tags] or [""])
     for name, tag in zip(names, sheet.tags or (None,), strict=True):

@@ -19,6 +19,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+DESCRIBED = (".json", *SUFFIXES)  # such files say themselves where their frames are
 ANIMATED = ("GIF", "WEBP", "PNG", "AVIF")  # the pages of other formats need not be frames: a thumbnail, say
 COMPOSED_TABLE = "characters.json"  # in folders of characters that `prepare lpc` composed ...
 COMPOSED_LAYOUT = "64x64"  # ... whose sheets have such cells
@@ -76,7 +77,7 @@ def read_sheets_at(path: Path, layout: str) -> list[Sheet]:
     if layout == "frames":
         return [read_sheet(each) for each in _animations(path)]
     cell = None if layout == "aseprite" else read_cell(layout)
-    suffixes = (".json", *SUFFIXES) if cell is None else (".png",)
+    suffixes = DESCRIBED if cell is None else (".png",)
     files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix.lower() in suffixes)
     if not files:
         raise UserError(f"no sprite sheets in {path}: it has no {' or '.join(suffixes)} files; the layout is {LAYOUTS}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from visual_dynamics.data.aseprite import Tag
-from visual_dynamics.data.sheets import Sheet, cut_frames, read_frames, read_sheet
+from visual_dynamics.data.sheets import DESCRIBED, Sheet, cut_frames, read_frames, read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, palette_of
@@ -194,7 +194,7 @@ def read_target(path: Path, cell: tuple[int, int] | None, reference: Sheet, rows
     A picture without cells, or no larger than one, is a frame. A picture with as many cells as the reference has tags
     holds a frame for each, in order. In any other the rows are tags.
     """
-    if path.is_dir() or path.suffix.lower() == ".json":
+    if path.is_dir() or path.suffix.lower() in DESCRIBED:
         return read_sheet(path)
     frames, durations = read_frames(path)
     size = frames.shape[2], frames.shape[1]
