@@ -82,6 +82,11 @@ def test_weights_know_training_pictures_with_limits_from_validation(finished: Pa
     assert (known.strangeness(describe(weights.network, noise), noise) > 1).all()
 
 
+def test_a_run_on_very_few_pairs_saves_its_weights_without_it(tmp_path: Path) -> None:
+    train(replace(TINY_RUN, pairs=4, batch=4, steps=2, data="shapes"), tmp_path / "few", CPU)
+    assert load_weights(tmp_path / "few" / "weights.safetensors").familiarity is None
+
+
 def test_a_file_without_it_gets_it_later_and_always_the_same(finished: Path, tmp_path: Path) -> None:
     data = (finished / "weights.safetensors").read_bytes()
     bare = with_familiarity(data, None)

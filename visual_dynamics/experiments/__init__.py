@@ -9,6 +9,7 @@ from visual_dynamics.experiments import (
     analogy,
     animation,
     disocclusion,
+    familiarity,
     full_size,
     futures,
     kl_term,
@@ -42,5 +43,6 @@ EXPERIMENTS = {
         relations.EXPERIMENT,
         full_size.EXPERIMENT,
         video.EXPERIMENT,
+        familiarity.EXPERIMENT,
     )
 }

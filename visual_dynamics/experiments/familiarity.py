@@ -228,7 +228,7 @@ def worst(result: dict[str, Any], role: str) -> tuple[float | None, str]:
         (row["warned"], f"{KINDS[kind]}, {name}")
         for name, found in result["sets"].items()
         for kind, row in found["rows"].items()
-        if row["role"] == role
+        if row["role"] == role and row["warned"] is not None
     ]
     return (max if role == "own" else min)(rows, default=(None, "none"))
 

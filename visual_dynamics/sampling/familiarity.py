@@ -21,7 +21,7 @@ from torch import Tensor
 
 from visual_dynamics.images import Box
 from visual_dynamics.model.image_encoder import resize
-from visual_dynamics.model.network import Features, VisualDynamics
+from visual_dynamics.model.network import VisualDynamics
 
 LEVELS = 16  # of a channel
 COLOURS = LEVELS**3
@@ -96,11 +96,6 @@ def summaries_of(maps: Tensor) -> Tensor:
     moments = maps, maps * across, maps * down[:, None]
     mean, x, y = (values.mean((2, 3)) for values in moments)
     return torch.cat([mean, maps.std((2, 3), correction=0), x, y], 1)
-
-
-def summary_scale(features: Features) -> Tensor:
-    """The scale that summaries describe: the last but one, of the frame's own size in the paper's network."""
-    return features[-2:][0]
 
 
 @torch.inference_mode()

@@ -20,12 +20,20 @@ from visual_dynamics.training.trainer import data_spec, training_pairs, worn
 from visual_dynamics.weights import load_weights, with_familiarity
 
 PICTURES = 2_048  # that are looked at
+LEAST = 8  # pairs
 DRAWN = PICTURES  # pairs that are mixed in, at most: they are drawn for this
 
 
-def familiarity_of(network: VisualDynamics, config: TrainingConfig, pairs: Pairs, count: int = PICTURES) -> Familiarity:
-    """Measured on training pictures as the network saw them; limits come from half as many for validation."""
+def familiarity_of(
+    network: VisualDynamics, config: TrainingConfig, pairs: Pairs, count: int = PICTURES
+) -> Familiarity | None:
+    """Measured on training pictures as the network saw them; limits come from half as many for validation.
+
+    None where there are too few pairs to say anything.
+    """
     count = min(count, len(pairs))
+    if count < LEAST:
+        return None
     training = seen_in_training(config, pairs, count)
     validation = for_validation(config, pairs, count // 2)
     if validation is None:  # the data have none: some of the training pictures stand for them
@@ -69,5 +77,7 @@ def familiarize(path: Path, data: str | None = None) -> Familiarity:
     drawn = min(config.also_pairs or DRAWN, DRAWN) if config.also else None
     config = replace(config, data=data or config.data, also_pairs=drawn)
     found = familiarity_of(weights.network, config, training_pairs(config))
+    if found is None:
+        raise UserError(f"{config.data} has fewer than {LEAST} training pairs")
     write_atomically(path, with_familiarity(path.read_bytes(), found))
     return found
