@@ -241,7 +241,7 @@ def headline(result: dict[str, Any]) -> Headline:
 
 EXPERIMENT = Experiment(
     "familiarity",
-    "do models say when they do not know a picture (beyond the paper)",
+    "do models say when they do not know a picture",
     __doc__,
     FamiliarityOptions,
     compute,
