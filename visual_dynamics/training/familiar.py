@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.data.pairs import Pair, Pairs, spread
-from visual_dynamics.data.sources import open_data
+from visual_dynamics.data.sources import GENERATED, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.model.network import VisualDynamics
@@ -21,6 +21,7 @@ from visual_dynamics.weights import load_weights, with_familiarity
 
 PICTURES = 2_048  # that are looked at
 LEAST = 8  # pairs
+MANY = 32  # pairs for validation that are read for each frame that is looked at
 DRAWN = PICTURES  # pairs that are mixed in, at most: they are drawn for this
 
 
@@ -56,12 +57,16 @@ def seen_in_training(config: TrainingConfig, pairs: Pairs, count: int) -> Tensor
 def for_validation(config: TrainingConfig, pairs: Pairs, count: int) -> Tensor | None:
     """Frames for validation, floats (n, 3, S, S); of a mixture half of each kind. None where the data have none."""
     spec = data_spec(config, config.network.size)
-    found = open_data(spec, "validation", count // 2 if config.also else count)
-    kinds = [] if found is None else [found]
-    if config.also:
-        more = open_data(replace(spec, data=config.also), "validation", count // 2, wear=worn(config, pairs))
-        kinds += [] if more is None else [more]
-    return torch.cat([each.frames.cpu() for each in kinds]).float() / 255 if kinds else None
+    specs = [spec, replace(spec, data=config.also)] if config.also else [spec]
+    kinds = []
+    for each in specs:
+        number = count // len(specs)
+        wanted = number if each.data in GENERATED else MANY * number
+        found = open_data(each, "validation", wanted, wear=worn(config, pairs) if each.data == "figures" else None)
+        if found is not None:  # each frame counts once: those of long animations begin more pairs
+            frames = found.first.unique()
+            kinds.append(found.store[frames[spread(len(frames), number, config.seed)]].cpu())
+    return torch.cat(kinds).float() / 255 if kinds else None
 
 
 def familiarize(path: Path, data: str | None = None) -> Familiarity:
