@@ -56,6 +56,7 @@ from visual_dynamics.evaluation.shapes import (
     pairs_bench,
     sampled_motions,
 )
+from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, listed_models
 from visual_dynamics.reporting.drawing import listed, number, plot, table, with_interval
 from visual_dynamics.sampling.latents import LatentSource, Prior
@@ -195,7 +196,8 @@ def headline(result: dict[str, Any]) -> Headline:
     rows, columns = result["sets"]["generated"]["rows"], result["columns"]
     ours, floor = (" / ".join(cells(rows[name], columns)) for name in ("ours", "floor"))
     if seeds := result.get("over_seeds"):
-        ours += f"; {seeds['models']} training seeds, mean and range: {' / '.join(seed_cells(seeds, columns))}"
+        over = " / ".join(cells(seeds["mean"] | {"intervals": seeds["range"]}, columns))
+        ours += f"; {seeds['models']} training seeds, mean and range: {over}"
     names = " / ".join(TITLES[column].lower() for column in columns)
     return Headline(f"KL of motions, nats: {names}", listed(result["paper"]["ours"], 2), ours, floor)
 
@@ -207,10 +209,6 @@ def cells(row: dict[str, Any], columns: Sequence[str], digits: int = 3) -> list[
     return [with_interval(row[column], row["intervals"][column], digits) for column in columns]
 
 
-def seed_cells(seeds: dict[str, Any], columns: Sequence[str]) -> list[str]:
-    return [with_interval(seeds["mean"][column], seeds["range"][column], 3) for column in columns]
-
-
 def kl_table(result: dict[str, Any], name: str) -> str:
     """One set of images: rows of the paper, ours, and the floor."""
     columns, measured = result["columns"], dict(result["sets"][name]["rows"])
@@ -219,7 +217,7 @@ def kl_table(result: dict[str, Any], name: str) -> str:
     rows += [[method, *cells(found, columns)] for method, found in measured.items()]
     if name == "generated" and (seeds := result.get("over_seeds")):
         words = f"ours, mean (range) of {seeds['models']} training seeds"
-        rows.insert(-1, [words, *seed_cells(seeds, columns)])
+        rows.insert(-1, [words, *cells(seeds["mean"] | {"intervals": seeds["range"]}, columns)])
     return table(["KL(truth || prediction), nats", *(TITLES[column] for column in columns)], rows, bold=("ours",))
 
 
@@ -271,7 +269,8 @@ def models_table(models: dict[str, dict[str, Any]]) -> str:
     rows = []
     for name, found in models.items():
         least = found["least_log_variance"]
-        made = [found["weights"][:12], *(str(found[key])[:7] for key in ("training_seed", "training_commit", "steps"))]
+        made = [found["weights"][:12], str(found["training_seed"]), short_commit(str(found["training_commit"]))]
+        made.append(number(found["steps"], 0, form=","))
         shares = "its codes are points" if found["autoencoder"] else f"{found['at_bound']} of {len(least)}"
         rows.append([name, *made, listed(sorted(least)[:8], 1), shares])
     head = ["model", "weights", "seed", "commit", "steps", "least log-variances", "log-variances at the bound"]
