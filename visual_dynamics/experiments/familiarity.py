@@ -141,7 +141,7 @@ def pictures(options: FamiliarityOptions, count: int) -> dict[str, list[Pixels]]
         characters = reed_frames(options.sprites, count, options.seed)
         found["characters"] = characters
         found["characters-moved"] = [moved(picture) for picture in characters]
-        found["characters-recoloured"] = [np.ascontiguousarray(picture[..., [2, 1, 0, 3]]) for picture in characters]
+        found["characters-recoloured"] = [np.ascontiguousarray(picture[..., ::-1]) for picture in characters]
     if options.layers:
         found["composed"] = composed_frames(options.layers, count, options.seed)
     if options.footage:
@@ -160,10 +160,10 @@ def as_pictures(frames: torch.Tensor) -> list[Pixels]:
 
 
 def reed_frames(folder: Path, count: int, seed: int) -> list[Pixels]:
-    """Frames of Reed's test characters, with alpha."""
+    """Frames of Reed's test characters, on black: his masks cut off parts of those that fall."""
     characters = reed.read_characters(folder, reed.reed_split().test)
     places = spread(len(characters) * reed.FRAMES, count, seed).sort().values.tolist()
-    frames = [characters.rgba(place // reed.FRAMES, [place % reed.FRAMES]) for place in places]
+    frames = [characters.rgb(place // reed.FRAMES, [place % reed.FRAMES]) for place in places]
     return as_pictures(torch.cat(frames))
 
 
