@@ -54,6 +54,8 @@ def test_the_floor_of_generated_images_has_the_sizes_of_a_row(rendering: shapes.
     sampled = sampled_motions(Copy(), bench.images, bench.floor.each, 0, quiet)
     assert bench.sizes == {"truth": 12, "floor_truth": 12, "floor": len(sampled)} and bench.floor.images == 4
     assert not torch.equal(bench.floor.displacements.nan_to_num(), bench.floor_truths[0].displacements.nan_to_num())
+    more = generated_bench(rendering, Extent(images=4, samples=12, seed=2, truths=5), CPU, quiet)
+    assert more.sizes == {"truth": 20, "floor_truth": 20, "floor": 12} and more.truth.images == 4
 
 
 def test_the_floor_of_pairs_has_the_sizes_of_a_row_and_none_of_their_motions() -> None:

@@ -73,6 +73,7 @@ def result(
         patch.setattr(experiment, "FLOW_SCENES", 50)
         patch.setattr(experiment, "IMAGES", 2)
         patch.setattr(experiment, "ANALOGIES", 2)
+        patch.setattr(experiment, "TRUTHS", 5)
         patch.setattr(api, "fit_prior", lambda stored: fit_prior(first_posteriors(stored, 100)))
         patch.setattr(experiment, "sampled_motions", spy)
         options = ShapesOptions(samples=6, pairs=folder, seeds="shapes-texture")
@@ -96,7 +97,7 @@ def test_every_row_and_column_is_there(result: dict) -> None:
 def test_the_floor_has_the_sizes_of_the_rows_and_is_not_the_truth_itself(
     result: dict, sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]
 ) -> None:
-    for name, truths in (("generated", 6), ("whole_pixels", 6), ("authors", 12)):
+    for name, truths in (("generated", 10), ("whole_pixels", 10), ("authors", 12)):
         found, words = result["sets"][name], {"generated": "(smooth)", "whole_pixels": "(integer)"}.get(name, "pairs)")
         counts = {len(moves) for row, _, _, moves in sampled if row.endswith(words)}
         assert counts == {found["samples"]} == {found["sizes"]["floor"]} == {6}

@@ -128,6 +128,7 @@ class Extent:
     images: int
     samples: int  # futures of all images together
     seed: int
+    truths: int = 0  # true futures of each generated image, at least; they cost little beside samples
 
     def over(self, available: int) -> tuple[int, int]:
         """The number of images, and of futures of each."""
@@ -158,7 +159,8 @@ def generated_bench(
     count, each = extent.over(extent.images)
     scenes, images = generated_images(count, rendering, extent.seed, device)
     truth, floor = (
-        Motions(true_motions(scenes, rendering, images, each, extent.seed + half, progress), each) for half in (1, 2)
+        Motions(true_motions(scenes, rendering, images, futures, extent.seed + half, progress), futures)
+        for half, futures in ((1, max(each, extent.truths)), (2, each))
     )
     return Bench(rendering, images, truth, [truth], floor)
 

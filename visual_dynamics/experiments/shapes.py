@@ -8,12 +8,12 @@ Paper says Flow 6.77 / 7.07 / 6.07 / 8.42, AE 8.76 / 12.37 / 10.36 / 10.58, ours
 
 Protocol: 500 test images, 100 futures each. Trainings before 2026-11-18 watched their error on 256 of these images.
 The displacement of each object is measured by masked matching, the same for truth and prediction; histograms of
-41 x 41 bins on [-5, 5]^2 pixels at 64x64. The truth: 100 true futures of each image, drawn by the world's law. The
-floor: a second such set against the first. The authors' pairs have one true next frame each: the truth is measured on
-all of them, the rows on the first 500 images.
+41 x 41 bins on [-5, 5]^2 pixels at 64x64. The truth: 100 true futures of each image, drawn by the world's law, also
+where --samples leaves fewer to the rows. The floor: a second set, as large as a row, against the first. The authors'
+pairs have one true next frame each: the truth is measured on all of them, the rows on the first 500 images.
 
 The floor has the sizes of the rows beside it. For the authors' pairs the world draws as many images at whole pixels,
-one future of each, and 100 futures of each of the first 500; masks are found in the pictures, as in theirs. The floor
+one future of each, and as many of the first 500 as a row has; masks are found in the pictures, as in theirs. The floor
 is a mean over eight such sets of one future. No true motion is on both sides. Intervals: images are drawn again with
 all their futures, which by itself raises every KL; the values are shifted to have the measured number as their mean.
 
@@ -69,7 +69,7 @@ PAPER = {
 }
 COLUMNS = (*motion.SHAPES, motion.TIED)
 IMAGES = shapes.TEST_PAIRS
-SAMPLES = 50_000
+SAMPLES, TRUTHS = 50_000, 100  # in all, and of each image
 FLOW_SCENES = shapes.TRAIN_PAIRS
 ANALOGIES = 200
 SMALL_IMAGES, SMALL_SAMPLES, SMALL_FLOW_SCENES, SMALL_ANALOGIES, SMALL_TRUTH = 50, 250, 1_000, 20, 500
@@ -97,7 +97,7 @@ class ShapesOptions(ExperimentOptions):
 def compute(options: ShapesOptions, device: torch.device, progress: Progress) -> Measured:
     """Measure every row on generated images in both drawings, and on the authors' if they are given."""
     samples = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
-    extent = Extent(SMALL_IMAGES if options.small else IMAGES, samples, options.seed)
+    extent = Extent(SMALL_IMAGES if options.small else IMAGES, samples, options.seed, 0 if options.small else TRUTHS)
     scenes = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else FLOW_SCENES, seed=0, split="train")
     model, autoencoder, integer_model, *seeds = (
         load(name, str(device))
