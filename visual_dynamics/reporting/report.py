@@ -140,10 +140,9 @@ def _overview(experiments: Experiments, items: list[Item], results: dict[str, Fo
             line = _headline(experiments[item.experiment], found.result) if item.numbers else pictures_only
         elif item.experiment:
             made_by += ": not measured here"
-        ours = f"**{line.ours}**" if line.ours else ""
         remarks = "; ".join(part for part in (made_by, item.remark) if part)
-        rows.append((item.name, item.shows, line.measure, line.paper, ours, line.floor, remarks))
-    head = ("in the paper", "shows", "measure", "paper", "**ours**", "floor", "made by")
+        rows.append((item.name, item.shows, line.measure, line.paper, line.ours, line.floor, remarks))
+    head = ("in the paper", "shows", "measure", "paper", "ours", "floor", "made by")
     return table(head, rows, numbers=False)
 
 
