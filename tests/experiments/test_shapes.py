@@ -21,8 +21,6 @@ from visual_dynamics.experiments.shapes import (
     COLUMNS,
     EXPERIMENT,
     ShapesOptions,
-    analogies_table,
-    claim,
     compute,
     draw,
     headline,
@@ -30,6 +28,7 @@ from visual_dynamics.experiments.shapes import (
     over_seeds,
 )
 from visual_dynamics.reporting.base import _check_models, run_experiment
+from visual_dynamics.reporting.compared_models import analogies_table, claim, models_table
 from visual_dynamics.sampling.latents import TrainingPosteriors, fit_prior
 from visual_dynamics.sampling.moves import ModelSampler
 from visual_dynamics.weights import find_weights
@@ -85,6 +84,7 @@ def test_every_row_and_column_is_there(result: dict) -> None:
     autoencoder = ["AE", "AE, z from the learned prior", "AE, z from N(0, I)"]
     generated = ["copy", "Flow", *autoencoder, *OURS, "ours, further model 1", "floor"]
     whole = ["copy", "Flow", WHOLE, *OURS, "floor"]
+    assert not EXPERIMENT.is_older(result)
     for name, rows in (("generated", generated), ("whole_pixels", whole), ("authors", whole)):
         assert list(result["sets"][name]["rows"]) == rows
         for row in result["sets"][name]["rows"].values():
@@ -162,9 +162,9 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = draw(result, tmp_path)
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
     assert f"{result['models']['ours']['at_bound']} of 8 |" in text and "The paper claims" in text
-    assert f"ours {load('shapes').weights.training['step']:,}, AE" in text and "| its codes are points |" in text
+    assert f"ours {load('shapes').weights.training['step']:,}, the AE" in text and "| its codes are points |" in text
     assert "6 samples on the first 2 of the authors' pairs, against 12 true motions, as in the floor" in text
-    assert "| ours, mean (range) of 2 training seeds |" in text and "2 training seeds" in headline(result).ours
+    assert "| ours, mean (range) of 2 training seeds |" in text and "| floor (truth against truth) |" in text
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800
 
 
@@ -173,7 +173,7 @@ def test_an_older_result_is_still_drawn(tmp_path: Path) -> None:
     old = json.loads(PUBLISHED.read_text())
     text = draw(old, tmp_path)
     assert "not measured with intervals" in text or "The paper claims" in text
-    assert headline(old).floor.count("/") == 3
+    assert headline(old).floor.count("/") == 6
 
 
 def row(value: float, half: float = 0.01) -> dict:
@@ -190,20 +190,78 @@ def test_mean_and_range_over_seeds() -> None:
     assert lines[-1].startswith("| floor (truth against truth) | 0.050 (0.040 to 0.060) |")
 
 
-def test_the_sentence_on_the_claim_follows_the_numbers() -> None:
-    def said(autoencoder: dict, normal: dict) -> str:
-        rows = {"ours": row(0.1), "AE": autoencoder, "ours, z from N(0, I)": row(1.0), "AE, z from N(0, I)": normal}
-        paper = {name: experiment.PAPER[name] for name in ("ours", "AE")}
-        return claim({"sets": {"generated": {"rows": rows}}, "columns": COLUMNS, "paper": paper})
+def described(steps: int | None, at_bound: int = 0) -> dict:
+    return {"steps": steps, "at_bound": at_bound, "least_log_variance": [-20.0] * at_bound + [-3.0] * (8 - at_bound)}
 
+
+def said(autoencoder: dict, normal: dict, **models: dict) -> str:
+    rows = {"ours": row(0.1), "AE": autoencoder, "ours, z from N(0, I)": row(1.0), "AE, z from N(0, I)": normal}
+    paper = {name: experiment.PAPER[name] for name in ("ours", "AE")}
+    return claim({"sets": {"generated": {"rows": rows}}, "columns": COLUMNS, "paper": paper, "models": models})
+
+
+def test_the_sentence_on_the_claim_follows_the_numbers() -> None:
     half = row(0.1) | {"circles": 0.3, "intervals": row(0.1)["intervals"] | {"circles": [0.29, 0.31]}}
     words = said(half, row(9.0))
     assert "its AE is 7.1 to 9.9 nats above" in words  # 8.76 - 1.70 and 12.37 - 2.48
-    assert (
-        "stored codes: the claim holds in 1 of 4 columns, the opposite in 0 (largest difference +0.200 nats)" in words
+    assert "stored codes: ours lower in 1 of 4 columns, the AE in 0 (largest difference, AE - ours, +0.200 nat" in words
+    assert "N(0, I): ours lower in 4 of 4 columns, the AE in 0 (largest difference, AE - ours, +8.000 nats)" in words
+    assert "codes: ours lower in 0 of 4 columns, the AE in 4 (largest difference, AE - ours, -0.08" in said(
+        row(0.02), row(1)
     )
-    assert "N(0, I): the claim holds in 4 of 4 columns, the opposite in 0 (largest difference +8.000 nats)" in words
-    assert "the claim holds in 0 of 4 columns, the opposite in 4 (largest difference -0.080" in said(row(0.02), row(1))
+
+
+def test_only_models_trained_alike_test_the_claim_of_the_paper() -> None:
+    alike = said(row(0.1), row(1), ours=described(900), AE=described(900))
+    assert "Both were trained for 900 steps." in alike and "do not test" not in alike
+    apart = said(row(0.1), row(1), ours=described(9414), AE=described(1566))
+    assert "training: ours 9,414, the AE 1,566; so these rows do not test the paper's claim." in apart
+    for models in ({}, {"ours": described(900)}, {"ours": described(None), "AE": described(None)}):
+        assert "training: not known of both; so these rows do not test the paper's claim." in said(
+            row(1), row(1), **models
+        )
+
+
+def test_codes_without_noise_are_named_on_both_sides() -> None:
+    assert "Of ours 3 of 8 dimensions have stored codes without noise" in said(row(1), row(1), ours=described(9, 3))
+    assert "The stored codes of ours have noise in every dimension." in said(row(1), row(1), ours=described(9))
+
+
+def test_the_headline_shows_each_set_with_its_own_floor() -> None:
+    def rows(ours: float, floor: float) -> dict:
+        return {"rows": {"ours": row(ours, 0), "ours, z from N(0, I)": row(8.0, 0), "floor": row(floor, 0)}}
+
+    pairs = rows(0.3, 0.2)
+    result = {"sets": {"generated": rows(0.1, 0.05)}, "columns": COLUMNS, "paper": experiment.PAPER}
+    line = headline(result)
+    assert line.ours.startswith("generated test images: 0.100 (") and "pairs" not in line.ours + line.floor
+    assert "; generated test images, z from N(0, I): 8.000 (8.000 to 8.000) / " in line.ours
+    result["sets"]["authors"] = pairs
+    line = headline(result | {"over_seeds": over_seeds([row(0.1), row(0.3)])})
+    order = [
+        "generated test images: 0.100",
+        "2 training seeds, mean and range: 0.200 (0.100",
+        "the authors' pairs: 0.3",
+    ]
+    assert [words.startswith(start) for words, start in zip(line.ours.split("; "), order, strict=False)] == [True] * 3
+    assert [words[:32] for words in line.floor.split("; ")] == [
+        "generated test images: 0.050 (0.",
+        "the authors' pairs: 0.200 (0.200",
+    ]
+    assert line.floor.endswith(" (fewer samples than the row)")
+    assert "| floor (truth against truth) (fewer samples than the row) |" in kl_table(result, "authors")
+    pairs["sizes"] = {}
+    assert "fewer samples" not in headline(result).floor + kl_table(result, "authors")
+
+
+def test_the_codes_of_an_autoencoder_are_points() -> None:
+    made = {"weights": "0" * 64, "training_seed": 0, "training_commit": "0" * 40}
+    found = {
+        "ours": described(5, 3) | made | {"autoencoder": False},
+        "AE": described(5, 8) | made | {"autoencoder": True},
+    }
+    first, second = models_table(found).splitlines()[2:]
+    assert first.endswith("| 3 of 8 |") and second.endswith("| its codes are points |")
 
 
 @pytest.mark.parametrize(("theirs", "verdict"), [(5.0, "lower than"), (1.0, "higher than"), (3.0, "not clearly")])

@@ -10,7 +10,7 @@ import pytest
 from visual_dynamics.errors import UserError
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.reporting.base import SMALL
-from visual_dynamics.reporting.report import ITEMS, described, markdown, relative_link, write_report
+from visual_dynamics.reporting.report import ITEMS, OLDER, described, markdown, relative_link, write_report
 
 ROOT = Path(__file__).parents[2]
 RESULTS, REPORT = ROOT / "docs" / "results", ROOT / "docs" / "results.md"
@@ -28,6 +28,7 @@ def test_every_table_and_figure_is_listed(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text()
     for number in range(1, 17):
         assert f"| Figure {number} |" in text or f"| Figure {number}, left |" in text
+    assert "bold does not mean best" in text and "| floor, or other method |" in text
     assert "| Table 1 |" in text and "| Table 2 |" in text
     assert {item.experiment for item in ITEMS} - {""} <= set(EXPERIMENTS)
     for name in EXPERIMENTS:
@@ -74,6 +75,24 @@ def test_small_results_are_marked(folder: Path) -> None:
     write_report(EXPERIMENTS, folder, folder / "report.md")
     text = (folder / "report.md").read_text()
     assert text.count(SMALL) == 2 and "[analogy](#analogy), small setting" in text
+
+
+def test_results_older_than_their_protocol_are_marked(tmp_path: Path) -> None:
+    """Decided by a field that the present code writes: intervals of the ratios, in this case."""
+    path, report = tmp_path / "traversal.json", tmp_path / "report.md"
+    result = json.loads((RESULTS / "traversal.json").read_bytes())
+    for older in (False, True):
+        if older:
+            del result["sets"]["shapes"]["intervals"]
+        path.write_text(json.dumps(result))
+        write_report(EXPERIMENTS, tmp_path, report)
+        text = report.read_text()
+        assert (OLDER in text) == ("[traversal](#traversal), older than its protocol" in text) == older
+
+
+def test_what_an_experiment_aims_at_is_a_line_of_its_own() -> None:
+    known = described("A.\n\nPaper      nothing.\nCost       a minute.\nTarget     95 % of\n           all.\n\nText.")
+    assert known["Cost"] == "a minute." and known["Target"] == "95 % of all." and known["text"] == ["Text."]
 
 
 def test_other_files_are_reported(folder: Path) -> None:

@@ -306,4 +306,5 @@ EXPERIMENT = Experiment(
     draw,
     headline,
     frame_size=None,
+    newest=("sets", "shapes", "intervals"),
 )

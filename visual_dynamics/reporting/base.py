@@ -77,6 +77,16 @@ class Experiment:
     draw: Callable[[dict[str, Any], Path], str]  # plots into the folder; returns Markdown
     headline: Callable[[dict[str, Any]], Headline] | None = None
     frame_size: int | None = SIZE  # that its models must have; None: any
+    newest: tuple[str, ...] = ()  # the way to a field that the present code writes and older results lack
+
+    def is_older(self, result: dict[str, Any]) -> bool:
+        """Whether a result was measured before the protocol became what the docstring says."""
+        found: Any = result
+        for key in self.newest:
+            if not isinstance(found, dict) or key not in found:
+                return True
+            found = found[key]
+        return False
 
 
 Experiments = Mapping[str, Experiment]  # by name
