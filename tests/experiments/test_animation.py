@@ -159,9 +159,8 @@ def test_intervals_are_over_pairs_of_characters(result: dict) -> None:
 
 def test_tables_and_figures(measured: Measured, result: dict, tmp_path: Path) -> None:
     text = animation.draw(result, tmp_path)
-    assert "Reed's 8 test characters; rules of `animate` were made on these; same weapon" in text
-    fresh = result | {"protocol": result["protocol"] | {"split": "Reed's 72 validation characters"}}
-    assert "(Reed's 72 validation characters; same weapon)" in animation.notes(fresh)
+    assert "### Whole animations carried over to test characters" in text
+    assert "(Reed's 8 test characters; same weapon)" in text and "0 of the 2 targets have a twin" in text
     assert text.count("| guided, across |") == 3 and "Pairs of characters: 1 within one sex, 1 across" in text
     assert Image.open(tmp_path / "animation.png").size[1] > 300
     assert [(strip["part"], strip["view"]) for strip in result["strips"]] == [(WITHIN, "down"), (ACROSS, "down")]
@@ -185,10 +184,33 @@ def test_a_line_of_each_table(result: dict) -> None:
 def test_the_headline_says_what_the_rules_were_shaped_on(result: dict) -> None:
     known = copy.deepcopy(result)
     known["rows"]["guided"][ALL] |= {"error": {"slash": 12.34}, "interval": [10.0, 15.0]}
+    known["protocol"]["twins"] = 1
     line = animation.headline(known)
-    assert line.ours == "12.3 (10.0 to 15.0)" and "test characters whose failures shaped" in line.measure
+    assert line.ours == "12.3 (10.0 to 15.0)" and line.measure.endswith("; 1 of 2 targets have a twin in training")
+    assert "on test characters whose failures shaped the rules" in line.measure
     del known["rows"]["guided"][ALL]["interval"]  # as in results of older versions
     assert animation.headline(known).ours == "12.3"
+    fresh = animation.headline(on_validation_characters(known))
+    assert "on validation characters which did not shape the rules" in fresh.measure and "test" not in fresh.measure
+
+
+def on_validation_characters(result: dict) -> dict:
+    """As if measured there: of the targets 24 has its twin (25) among the test characters, 20 (21) has not."""
+    couples = [{"reference": 24, "target": 20, "part": WITHIN}, {"reference": 20, "target": 24, "part": ACROSS}]
+    protocol = result["protocol"] | {"split": "Reed's 72 validation characters"}
+    return result | {"protocol": protocol, "couples": couples}
+
+
+def test_notes_say_how_the_characters_stand_to_the_rules(result: dict, tmp_path: Path) -> None:
+    of_test, fresh = animation.notes(result | {"seed": 3}), on_validation_characters(result)
+    assert "made while looking at failures on test characters. " in of_test and "validation" not in of_test
+    assert "some later dropped or kept by errors on clips of this seed." in animation.notes(result | {"seed": 7})
+    words = animation.notes(fresh | {"seed": 7})
+    assert (
+        "were made on test characters; 1 of the targets have a twin among these." in words and "this seed" not in words
+    )
+    assert "Of all 72 validation characters 12 have one there, 56 one in training." in words
+    assert "### Whole animations carried over to validation characters" in animation.draw(fresh, tmp_path)
 
 
 def test_one_pair_is_drawn_too(result: dict, tmp_path: Path) -> None:

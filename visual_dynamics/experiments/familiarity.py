@@ -5,15 +5,22 @@ Command    visual-dynamics reproduce familiarity [--sprites FOLDER] [--footage F
            [--samples PICTURES]
 Cost       about five minutes on one CPU core.
 
-Protocol: 300 pictures of each kind, none of them for training or validation, are shown to every shipped model, as its
-verbs open them. A weights file says what its training pictures look like to the model (sampling/familiarity.py), with
-limits from pictures for validation. A warning on a picture of the model's own kind is a false alarm; each foreign
-picture should give one. Related kinds are judged neither way: a scene with stripes is no picture of `shapes`, and yet
-all but one. Shapes: generated test scenes. Characters: frames of Reed's 100 test characters, as they are, moved, and
-recoloured; frames of other characters, composed of LPC layers (layers). Drawn people: test pairs, without pieces of
-clips. Photos: frames of the held-out scenes of a folder that `prepare videos` made (footage), on which `people` was not
-trained. Without these folders their rows are left out. Intervals are Wilson's, over pictures; pictures of one scene or
-character are alike, so true intervals are wider.
+Protocol: 300 pictures of each kind are shown to every shipped model, as its verbs open them. A weights file says what
+its training pictures look like to the model (sampling/familiarity.py), with limits from pictures for validation. A
+warning on a picture of the model's own kind is a false alarm; each foreign picture should give one. Related kinds are
+judged neither way: a scene with stripes is no picture of `shapes`, and yet all but one. Shapes: generated test scenes.
+Characters: frames of Reed's 100 test characters, as they are, moved, and recoloured; frames of other characters,
+composed of LPC layers (layers). Drawn people: test pairs, without pieces of clips. Photos: frames of the held-out
+scenes of a folder that `prepare videos` made (footage), on which `people` was not trained. Without these folders their
+rows are left out. Intervals are Wilson's, over pictures; pictures of one scene or character are alike, so true
+intervals are wider.
+
+Not all of this is a fresh test. The scenes of the photos are those that set the limits of `people`. Two in five frames
+of test characters are also frames of a training twin. The limits of the sprites' models were set anew, and their own
+characters shown on black, after a first measurement on the same characters: 1.7 % (`sprites`) and 3.0 % (`sprites-
+poses`) false alarms. The three numbers that a warning rests on were chosen while looking at these kinds of pictures;
+other kinds may be noticed less often. `people` has seen no photos here but those of its own kind: whether it warns of a
+landscape or a cat is not measured.
 """
 
 from __future__ import annotations
@@ -41,6 +48,7 @@ from visual_dynamics.sprites import lpc
 from visual_dynamics.weights import Weights, find_weights, load_weights, shipped_models
 
 PICTURES, SMALL_PICTURES = 300, 40  # of each kind
+ALARMS, NOTICED = 0.01, 0.95  # aims: at most of a model's own pictures, at least of foreign ones
 FRAMES_EACH = 10  # of a composed character
 MOVED = 6  # pixels, to the right and up
 KINDS = {
@@ -214,29 +222,33 @@ def cell(row: dict[str, Any] | None) -> str:
 
 
 def totals(result: dict[str, Any]) -> str:
-    """Two sentences."""
-    own, foreign = (worst(result, role) for role in ("own", "foreign"))
+    """The worst cells, and how many miss the aims."""
+    rows = [row for found in result["sets"].values() for row in found["rows"].values() if row["warned"] is not None]
+    own, foreign = ([row["warned"] for row in rows if row["role"] == role] for role in ("own", "foreign"))
     return (
-        f"Most false alarms: {number(own[0], 1, 100)} % ({own[1]}). "
-        f"Fewest foreign pictures noticed: {number(foreign[0], 1, 100)} % ({foreign[1]})."
+        f"Most false alarms: {worst(result, 'own')}; the aim was at most {100 * ALARMS:g} %, which "
+        f"{sum(share > ALARMS for share in own)} of {len(own)} cells miss. "
+        f"Fewest foreign pictures noticed: {worst(result, 'foreign')}; the aim was at least {100 * NOTICED:g} %, which "
+        f"{sum(share < NOTICED for share in foreign)} of {len(foreign)} cells miss."
     )
 
 
-def worst(result: dict[str, Any], role: str) -> tuple[float | None, str]:
-    """The worst row of a role, and its name."""
-    rows = [
-        (row["warned"], f"{KINDS[kind]}, {name}")
+def worst(result: dict[str, Any], role: str) -> str:
+    """The worst cell of a role: its share, its pictures and its model."""
+    cells = [
+        (row["warned"], f"{KINDS[kind]} shown to {name}")
         for name, found in result["sets"].items()
         for kind, row in found["rows"].items()
         if row["role"] == role and row["warned"] is not None
     ]
-    return (max if role == "own" else min)(rows, default=(None, "none"))
+    share, words = (max if role == "own" else min)(cells, default=(None, "none"))
+    return f"{number(share, 1, 100)} % ({words})"
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    own, foreign = (worst(result, role)[0] for role in ("own", "foreign"))
-    ours = f"{number(foreign, 1, 100)} % of foreign pictures noticed at least"
-    return Headline("warnings, worst model and kind", "none", ours, f"{number(own, 1, 100)} % false alarms at most")
+    own, foreign = (worst(result, role) for role in ("own", "foreign"))
+    measure = "foreign pictures that give a warning, at least; pictures of the model's own kind that give one, at most"
+    return Headline(measure, "none", foreign, f"{own} false alarms")
 
 
 EXPERIMENT = Experiment(
