@@ -138,6 +138,11 @@ def test_the_headline_shows_what_is_hard_beside_what_is_easy(result: dict) -> No
         for row, value in (("ours", 10.0 + place), ("ours, poses", 20.0 + place)):
             known["tables"][kind.name][row]["all"] = [value] * 5
             known["intervals"][kind.name][row]["all"] = [value - 1, value + 1]
+            if kind in analogy.MAIN[:2]:
+                known["tables"][kind.name][f"{row}, own motion"]["all"] = [value / 10] * 5
+    assert headline(known).floor == "a motion on its own character: 1.0 / 1.1 (whole); 2.0 / 2.1 (half)"
+    del known["tables"][analogy.ANY_TWO.name]["ours, poses, own motion"]
+    assert headline(known).floor.endswith("2.0 / not measured (half)")
     assert headline(known).ours == (
         "10.0 (9.0 to 11.0) / 11.0 (10.0 to 12.0) / 12.0 (11.0 to 13.0) (whole); "
         "20.0 (19.0 to 21.0) / 21.0 (20.0 to 22.0) / 22.0 (21.0 to 23.0) (half)"

@@ -23,6 +23,7 @@ from visual_dynamics.experiments import EXPERIMENTS, video
 from visual_dynamics.experiments.video import CODE, COPY, FLOW, SAMPLED, TRUTH, VideoOptions
 from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
+from visual_dynamics.reporting import video_tables
 from visual_dynamics.reporting.base import Measured, run_experiment
 from visual_dynamics.reporting.report import write_report
 from visual_dynamics.training.config import TrainingConfig
@@ -180,18 +181,20 @@ def test_rows_of_the_figure_are_what_the_methods_made(folder: Path) -> None:
 
 def test_tables_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = video.draw(result, tmp_path)
-    assert all(f"| {row} |" in text or f"| **{row}** |" in text for row in ROWS)
+    assert all(f"| {row} |" in text for row in ROWS) and "**" not in text
     assert all(f"| {scene} |" in text for scene in result["scenes"])
     assert text.index("### Held-out") < text.index("### Judge") < text.index("### By scene")
     assert "not comparable | 31.3 | 36.7 |" in text and "not people" in text
     assert "(the part that training watches)" in text
     made = video.headline(result)
-    assert made.ours.count(" / ") == made.measure.count(" / ") == 2 and made.floor.startswith("0.0 / ")
+    assert made.ours.count(" / ") == made.measure.count(" / ") == 2 and made.floor.startswith("0.0; ")
+    assert f"; {video_tables.interval_cell(result, SAMPLED, 'explained')} / " in made.ours
+    assert f"; {video_tables.interval_cell(result, FLOW, 'explained')} / " in made.floor
     low, high = result["intervals"][CODE]["explained"]
-    explained = f"{video.cell('explained', result['rows'][CODE])} ({100 * low:.1f} to {100 * high:.1f})"
-    assert made.ours.startswith(explained) and f"| **{explained}** |" in text
+    explained = f"{video_tables.cell('explained', result['rows'][CODE])} ({100 * low:.1f} to {100 * high:.1f})"
+    assert made.ours.startswith(explained) and f"| {explained} |" in text
     older = {name: part for name, part in result.items() if name != "intervals"}
-    assert video.headline(older).ours.startswith(f"{video.cell('explained', result['rows'][CODE])} / ")
+    assert video.headline(older).ours.startswith(f"{video_tables.cell('explained', result['rows'][CODE])}; ")
     single = video.draw(result | {"judge": None}, tmp_path)
     assert "### Judge" not in single and "Judge: none, as all pairs are from one take." in single
 
@@ -202,18 +205,6 @@ def test_judges_see_averages_of_8_bit_colours() -> None:
     seen = video.as_judged(frame, 2 + frame)
     assert seen.shape == (2, 3, 32, 32) and seen.dtype == torch.uint8
     assert (seen[0] == 25).all() and (seen[1] == 255).all()
-
-
-def test_cells() -> None:
-    assert video.cell("ratio", {"ratio": None, "inside": 0.1}) == "all inside"
-    assert video.cell("ratio", {"ratio": None, "inside": 0.0}) == "none"
-    assert video.cell("explained", {"explained": -0.123}) == "-12.3"
-    assert video.cell("explained", {"explained": -1e-16}) == "0.0"
-    assert video.cell("best", {"best": 0.756}) == "0.76"
-    many = {
-        str(number): {"pairs": 1, "rows": {row: dict.fromkeys(video.METRICS) for row in ROWS}} for number in range(25)
-    }
-    assert "\n\nThe JSON has the other 5 scenes." in video.scene_table(many)
 
 
 def test_a_perfect_model_explains_all(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:

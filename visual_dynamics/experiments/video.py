@@ -55,7 +55,20 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import judge, video_motion
 from visual_dynamics.evaluation.video_motion import Regions, Sums, take_regions
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
-from visual_dynamics.reporting.drawing import FutureRow, future_groups, number, sheet, table, to_pixels, zoom_box
+from visual_dynamics.reporting.drawing import FutureRow, future_groups, number, sheet, to_pixels, zoom_box
+from visual_dynamics.reporting.video_tables import (
+    CODE,
+    COPY,
+    FLOW,
+    JUDGED,
+    METRICS,
+    SAMPLED,
+    TRUTH,
+    interval_cell,
+    judge_table,
+    method_table,
+    scene_table,
+)
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.moves import futures, reconstruct
 
@@ -68,20 +81,6 @@ SAMPLES = 3  # sampled futures in a row
 JUDGES, SMALL_JUDGES = 2, 1  # for each half and method
 STEPS, SMALL_STEPS = judge.STEPS, 20  # on one CPU core a judge takes 24 s at 32x32 with 200 training inputs
 JUDGED_SIZE = 32  # pixels a side that judges see at most
-COPY, FLOW, CODE, SAMPLED, TRUTH = "copy", "Flow", "ours, true motion code", "ours, sampled", "truth"
-JUDGED = (FLOW, SAMPLED)
-AIMS = {"explained": 0.60, "ratio": 5.0, "still": 0.95}  # at least, for ours
-METRICS = {
-    "explained": "explained, %",
-    "ratio": "motion inside / outside",
-    "still": "still pixels that stay, %",
-    "diversity": "two samples differ, % of true motion",
-    "inside_share": "of that inside, %",
-    "best": "best sample, error / copy's",
-}
-PEOPLE = {FLOW: 31.3, SAMPLED: 36.7}  # % of the paper's futures that people took for real, at 32x32
-MOST_SCENES = 20  # in the table; the JSON has all
-
 Method = Callable[[Tensor, Tensor, int], Tensor]  # a frame and the true next one, (3, S, S), a seed -> (n, 3, S, S)
 
 
@@ -227,61 +226,16 @@ def draw(result: dict[str, Any], folder: Path) -> str:
 
 
 def headline(result: dict[str, Any]) -> Headline:
-    measure = "% explained by the true code / motion inside over outside / % of still pixels that stay"
-    rows = {"explained": (CODE, COPY), "ratio": (SAMPLED, FLOW), "still": (SAMPLED, FLOW)}
-    ours, flow = (" / ".join(interval_cell(result, two[own], name) for name, two in rows.items()) for own in (0, 1))
+    measure = (
+        "% explained by the true code; of samples: % explained / motion inside over outside / % of still pixels kept"
+    )
     drawn = " (drawn people)" if result["protocol"]["footage"] == DRAWN_PEOPLE else ""
-    return Headline(measure + drawn, "no such numbers", ours, f"{flow} (copying / Flow / Flow)")
-
-
-def method_table(result: dict[str, Any]) -> str:
-    rows = result["rows"]
-    lines = [[row, *(interval_cell(result, row, name) for name in METRICS)] for row in rows]
-    lines.append(["aim for ours", *(f"at least {cell(name, AIMS)}" if name in AIMS else "" for name in METRICS)])
-    bold = [row for row in rows if row.startswith("ours")]
-    return table(["over all pairs (95 % interval)", *METRICS.values()], lines, bold)
-
-
-def judge_table(found: dict[str, Any]) -> str:
-    """How often the judge takes a method's future for the real next frame; people's answers below."""
-    shares = []
-    for row in found["rows"].values():
-        share, low, high = (number(part, 1, 100) for part in (row["share"], *row["interval"]))
-        shares.append(f"{share} ({low} to {high})")
-    people = [f"{PEOPLE[name]:.1f}" for name in found["rows"]]
-    size = f"{found['size']}x{found['size']}"
-    lines = [[f"judge, a small network, {size}", *shares]]
-    lines.append(["people, paper, other footage, 32x32: not comparable", *people])
-    return table(["% taken for real, 50 is best (95 % interval)", *found["rows"]], lines)
-
-
-def scene_table(scenes: dict[str, Any]) -> str:
-    """Ours in each scene: explained by the true motion code, all else of sampled futures; then the best of Flow."""
-    lines = []
-    for scene, own in list(scenes.items())[:MOST_SCENES]:
-        cells = [cell(name, own["rows"][CODE if name == "explained" else SAMPLED]) for name in METRICS]
-        lines.append([scene, f"{own['pairs']:,}", *cells, cell("best", own["rows"][FLOW])])
-    text = table(["scene", "pairs", *METRICS.values(), "Flow's best"], lines)
-    return text + (f"\n\nThe JSON has the other {len(scenes) - MOST_SCENES:,} scenes." * (len(scenes) > MOST_SCENES))
-
-
-def interval_cell(result: dict[str, Any], row: str, name: str) -> str:
-    """With the interval over scenes, if there is one and it has a width."""
-    value, interval = cell(name, result["rows"][row]), ((result.get("intervals") or {}).get(row) or {}).get(name)
-    low, high = (cell(name, {name: end}) for end in interval or (None, None))
-    return value if low == high else f"{value} ({low} to {high})"
-
-
-def cell(name: str, found: dict[str, Any]) -> str:
-    """One number; "none" where the divisor is 0."""
-    value = found[name]
-    if name == "ratio" and value is None and found.get("inside"):
-        return "all inside"
-    if value is None or (name == "diversity" and not value):  # one prediction has no diversity
-        return "none"
-    if name == "best":
-        return f"{value:.2f}"
-    return f"{round(value if name == 'ratio' else 100 * value, 1) + 0.0:.1f}"  # never -0.0
+    ours, flow = (
+        f"{interval_cell(result, code, 'explained')}; "
+        + " / ".join(interval_cell(result, sampled, name) for name in ("explained", "ratio", "still"))
+        for code, sampled in ((CODE, SAMPLED), (COPY, FLOW))
+    )
+    return Headline(measure + drawn, "no such numbers", ours, f"{flow} (copying; Flow)")
 
 
 def notes(result: dict[str, Any]) -> str:
