@@ -39,8 +39,8 @@ def who_leads(result: dict[str, Any]) -> str:
         flow, ours = (float(cell(name, row)) * (-1 if name == "best" else 1) for row in rows)
         who = "neither" if flow == ours else FLOW if flow > ours else "ours"
         ahead.setdefault(who, []).append(words + " (intervals overlap)" * intervals_overlap(result, name))
-    leads = "; ".join(f"{who}: {', '.join(columns)}" for who, columns in ahead.items())
-    worse = [row for row in JUDGED if result["rows"][row]["explained"] < 0]
+    leads = "; ".join(f"{who}: {', '.join(columns)}" for who, columns in ahead.items()) or "not measured"
+    worse = [row for row in JUDGED if (result["rows"][row]["explained"] or 0) < 0]
     than_copy = f" Copying the input has less error than a sample of: {'; '.join(worse)}." if worse else ""
     return f"Who leads, Flow or ours, sampled: {leads}.{than_copy}"
 
