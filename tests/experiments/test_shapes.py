@@ -292,3 +292,11 @@ def test_the_json_knows_the_weights_of_all_seeds(tmp_path: Path) -> None:
 def test_a_seed_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no model 'runs/s1\.safetensors'"):
         run_experiment({"shapes": EXPERIMENT}, "shapes", {"seeds": "runs/s1.safetensors"}, tmp_path / "new", CPU)
+
+
+def test_a_folder_without_pairs_is_reported_at_once(tmp_path: Path) -> None:
+    def begun(words: str, share: float) -> None:
+        pytest.fail(f"measured before the pairs were read: {words}")
+
+    with pytest.raises(UserError, match="no N_im1/N_im2 pairs"):
+        compute(ShapesOptions(pairs=tmp_path), CPU, begun)

@@ -103,6 +103,7 @@ def compute(options: ShapesOptions, device: torch.device, progress: Progress) ->
     """Measure every row on generated images in both drawings, and on the authors' if they are given."""
     samples = options.samples or (SMALL_SAMPLES if options.small else SAMPLES)
     extent = Extent(SMALL_IMAGES if options.small else IMAGES, samples, options.seed, 0 if options.small else TRUTHS)
+    pairs = read_pairs(options.pairs) if options.pairs else None  # first: a wrong path is an error at once
     scenes = shapes.draw_scenes(SMALL_FLOW_SCENES if options.small else FLOW_SCENES, seed=0, split="train")
     model, autoencoder, integer_model, *seeds = (
         load(name, str(device))
@@ -117,8 +118,7 @@ def compute(options: ShapesOptions, device: torch.device, progress: Progress) ->
         "generated": measure(smooth, generated_bench("smooth", extent, device, true), extent, progress),
         "whole_pixels": measure(whole, generated_bench("integer", extent, device, true), extent, progress),
     }
-    if options.pairs:
-        pairs = read_pairs(options.pairs)
+    if pairs is not None:
         pairs = pairs.subset(torch.arange(len(pairs))[: SMALL_TRUTH if options.small else None])
         bench = pairs_bench("authors' pairs", pairs, extent, device, true)
         sets["authors"] = measure(whole, bench, extent, progress)
