@@ -5,7 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from visual_dynamics.weights import MAX_BYTES, SHIPPED, find_weights, load_weights, shipped_models
+from visual_dynamics.model_files import SHIPPED, find_weights, shipped_models
+from visual_dynamics.weights import MAX_BYTES, load_weights
 
 ROOT = Path(__file__).parents[1]
 

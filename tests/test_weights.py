@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save, save_file
 
 import visual_dynamics as vd
 from tests.conftest import seeded
-from visual_dynamics import weights
+from visual_dynamics import model_files
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
@@ -264,21 +264,21 @@ def test_overwritten_bytes(tiny_weights: Weights, tmp_path: Path, eight_bits: bo
 
 
 def test_paths(tiny_weights_file: Path) -> None:
-    assert weights.find_weights(tiny_weights_file) == tiny_weights_file
+    assert model_files.find_weights(tiny_weights_file) == tiny_weights_file
     assert vd.load(str(tiny_weights_file)).size == 16
 
 
 def test_unknown_names_list_what_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "shapes.safetensors").touch()
-    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
+    monkeypatch.setattr(model_files, "SHIPPED", tmp_path)
     with pytest.raises(UserError, match=r"no model 'shape'.*shipped models are shapes"):
-        weights.find_weights("shape")
-    assert weights.find_weights("shapes") == tmp_path / "shapes.safetensors"
+        model_files.find_weights("shape")
+    assert model_files.find_weights("shapes") == tmp_path / "shapes.safetensors"
 
 
 def test_a_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"):
-        weights.find_weights(tmp_path)
+        model_files.find_weights(tmp_path)
 
 
 def test_hub_ids_are_fetched(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_mistyped_path_is_no_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "runs").mkdir()
     for name in ("runs/mine", "runs/mine.safetensors", "nowhere/mine.safetensors", str(tmp_path / "mine")):
         with pytest.raises(UserError, match="there is no such file"):
-            weights.find_weights(name)
+            model_files.find_weights(name)
 
 
 class FakeApi:
@@ -326,9 +326,9 @@ def test_push(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path, tmp_path
     monkeypatch.setattr("huggingface_hub.HfApi", FakeApi)
     mine, data = tmp_path / "mine.safetensors", tiny_weights_file.read_bytes()
     mine.write_bytes(data)
-    assert weights.push(mine, "me/mine") == "https://huggingface.co/me/mine"
+    assert model_files.push(mine, "me/mine") == "https://huggingface.co/me/mine"
     mine.with_suffix(".md").write_text("# My model")
-    weights.push(mine, "me/mine")
+    model_files.push(mine, "me/mine")
     without, with_card = FakeApi.made
     assert without == ("me/mine", {"model.safetensors": data})
     assert with_card == ("me/mine", {"model.safetensors": data, "README.md": b"# My model"})
@@ -342,7 +342,7 @@ def test_push(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path, tmp_path
         (tmp_path / "none.safetensors", "me/mine", "cannot read"),
     ):
         with pytest.raises(UserError, match=words):
-            weights.push(path, hub_id)
+            model_files.push(path, hub_id)
     assert len(FakeApi.made) == 2
 
 
@@ -351,5 +351,5 @@ def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytes
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError, match=r"cannot fetch model.safetensors of 'someone/nothing'") as error:
-        weights.find_weights("someone/nothing")
+        model_files.find_weights("someone/nothing")
     assert "\n" not in str(error.value)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from visual_dynamics.errors import UnfamiliarPicture, UserError
 from visual_dynamics.images import ImageSource
+from visual_dynamics.model_files import find_weights, shipped_models
 from visual_dynamics.sampling.canvas import Canvas, open_canvas
 from visual_dynamics.sampling.familiarity import describe
 from visual_dynamics.sampling.latents import (
@@ -46,7 +47,7 @@ from visual_dynamics.sampling.moves import (
     traverse,
 )
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.weights import Weights, find_weights, load_weights, save_copy, shipped_models
+from visual_dynamics.weights import Weights, load_weights, save_copy
 
 LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
 Frames = NDArray[np.uint8]  # (..., H, W, 3)

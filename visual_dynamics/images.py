@@ -20,7 +20,6 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from visual_dynamics.errors import UserError
 
-ImageSource: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Color: TypeAlias = tuple[int, int, int]  # red, green, blue, 0 to 255
 
@@ -72,13 +71,18 @@ class Picture(NamedTuple):
         return np.concatenate([self.colours, alpha[..., None]], axis=-1)
 
 
+ImageSource: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any] | Picture
+
+
 def read_picture(
     source: ImageSource, name: str | None = None, formats: Sequence[str] = tuple(FORMATS), max_pixels: int = MAX_PIXELS
 ) -> Picture:
-    """Any picture, the first frame of an animation; a Pillow image at the frame it stands at.
+    """Any picture, the first frame of an animation; a Pillow image at the frame it stands at; a picture as it is.
 
     Raises UserError with one line, in which `name` stands for bytes.
     """
+    if isinstance(source, Picture):
+        return source
     if isinstance(source, np.ndarray):
         with _one_line_errors(name or "the array"):
             return decode(_array_image(source), max_pixels, MIN_SIDE)

@@ -9,41 +9,37 @@ training pictures look like (see sampling/familiarity.py). It may be added later
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.model_files import (
+    FAMILIAR,
+    FORMAT,
+    MOTION_ENCODER,
+    VERSION,
+    digest_of,
+    read_header,
+    whole_model,
+    with_group,
+)
 from visual_dynamics.sampling.familiarity import Familiarity
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
-from visual_dynamics.tensors import of_eight_bits, to_eight_bits, with_group
+from visual_dynamics.tensors import of_eight_bits, to_eight_bits
 
-FORMAT = "visual-dynamics"
-VERSION = 2
-READABLE = (1, 2)  # version 1 knows float16 only
 MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
-MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
 MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: rounding shows where nothing moves
-FAMILIAR = "familiar"  # the group of tensors
-SHIPPED = Path(__file__).parent / "models"
-HUB_FILE, HUB_CARD = "model.safetensors", "README.md"  # names in a Hub repository
-HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name or owner/name@revision
 
 
 @dataclass(frozen=True)
@@ -60,78 +56,6 @@ class Weights:
     @property
     def encodes_motion(self) -> bool:
         return not isinstance(self.network.motion_encoder, NoMotionEncoder)
-
-
-# --- finding and sharing ---
-
-
-def shipped_models() -> list[str]:
-    """Names of the models that come with the package."""
-    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
-
-
-def find_weights(name: str | Path) -> Path:
-    """The file of a model, by shipped name, path or Hub id (`owner/name`, `owner/name@revision`)."""
-    if str(name) in shipped_models():
-        return SHIPPED / f"{name}.safetensors"
-    path = Path(name)
-    try:
-        if path.is_file():
-            return path
-        if path.is_dir():
-            inside = next((file for file in sorted(path.glob("*.safetensors")) if file.stem != "state"), None)
-            hint = f": give {inside}" if inside else ""
-            raise UserError(f"{path} is a folder; a model is a .safetensors file{hint}")
-        is_path = path.suffix == ".safetensors" or (len(path.parts) > 1 and path.parent.is_dir())
-    except OSError as error:  # a name too long for a file, say
-        raise UserError(f"no model {str(name)[:80]!r}: {error.strerror or error}") from error
-    if is_path:
-        raise UserError(f"no model {str(name)!r}: there is no such file")
-    if found := HUB_ID.fullmatch(str(name)):
-        return _fetch(*found.groups())
-    names = ", ".join(shipped_models()) or "none"
-    raise UserError(f"no model {str(name)!r}: shipped models are {names}; a path or a Hub id (owner/name) works too")
-
-
-def push(path: Path, hub_id: str) -> str:
-    """Upload a weights file to the Hugging Face Hub, with its card (the .md file beside it) if there is one.
-
-    Returns the address of its page.
-    """
-    from huggingface_hub import CommitOperationAdd, HfApi
-
-    load_weights(path)  # an error if it is no model
-    found = HUB_ID.fullmatch(hub_id)
-    if not found or found[2]:
-        raise UserError(f"{hub_id!r} is not a Hub id: give owner/name")
-    files = {HUB_FILE: path, HUB_CARD: path.with_suffix(".md")}
-    operations = [CommitOperationAdd(name, str(file)) for name, file in files.items() if file.is_file()]
-    with _hub_errors(f"cannot upload {path} to {hub_id!r} on the Hugging Face Hub"):
-        api = HfApi()
-        api.create_repo(hub_id, exist_ok=True)
-        api.create_commit(hub_id, operations, commit_message=f"Upload {path.name}")
-    return f"https://huggingface.co/{hub_id}"
-
-
-def _fetch(hub_id: str, revision: str | None) -> Path:
-    """The weights file of a Hub repository, in the Hub's own cache."""
-    from huggingface_hub import hf_hub_download
-
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs a line for each retry
-    with _hub_errors(f"there is no file {hub_id}, and cannot fetch {HUB_FILE} of {hub_id!r} from the Hugging Face Hub"):
-        return Path(hf_hub_download(hub_id, HUB_FILE, revision=revision))
-
-
-@contextmanager
-def _hub_errors(words: str) -> Iterator[None]:
-    # That of its HTTP library, which differs between versions: no connection, among others.
-    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
-
-    try:
-        yield
-    except (HTTPError, OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{words}: {reason}") from error
 
 
 # --- writing ---
@@ -157,12 +81,8 @@ def weights_bytes(
 
 def with_familiarity(data: bytes, familiarity: Familiarity | None) -> bytes:
     """The bytes of a model's file with another `familiar.*`, or none; nothing else in them changes."""
-    return with_group(data, FAMILIAR, vars(familiarity) if familiarity else {})
-
-
-def digest_of(data: bytes) -> str:
-    """What names a model: SHA-256 of its file, hexadecimal, without what it holds of its training pictures."""
-    return hashlib.sha256(with_familiarity(data, None)).hexdigest()
+    tensors = {name: value.contiguous().numpy() for name, value in vars(familiarity).items()} if familiarity else {}
+    return with_group(data, FAMILIAR, tensors)
 
 
 def save_copy(
@@ -246,48 +166,21 @@ def _light(value: Tensor) -> Tensor:
 
 def load_weights(path: Path) -> Weights:
     """Read a model file. Anything else (truncated, damaged, foreign, of another version) is a UserError of one line."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
+    header = read_header(path)
+    with whole_model(path):
         with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is not a complete safetensors file: {error}") from error
-    _check_format(path, metadata)
-    try:
-        config = NetworkConfig.from_dict(json.loads(metadata["network"]))
+            tensors = {name: file.get_tensor(name) for name in header.shapes}
         with torch.device("meta"):
-            network = VisualDynamics(config)
-        if not any(name.startswith(MOTION_ENCODER) for name in tensors):
+            network = VisualDynamics(header.config)
+        if not header.encodes_motion:
             network.motion_encoder = NoMotionEncoder()  # type: ignore[assignment]
         state = _network_state(tensors)
         state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
         network.load_state_dict(state, strict=True, assign=True)
-        stored, prior = _latents(tensors, config.latent)
-        familiarity = _familiarity(tensors, config)
-        training = json.loads(metadata["training"])
-        digest = digest_of(data)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        reason = lines[:2][-1].strip()[:200]  # PyTorch gives the reason in its second line
-        raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
-    return Weights(network.requires_grad_(False).eval(), stored, prior, training, digest, familiarity)
-
-
-def _check_format(path: Path, metadata: dict[str, str]) -> None:
-    try:
-        header = json.loads(metadata["format"])
-        name, version = header["name"], header["version"]
-    except (KeyError, TypeError, ValueError):
-        name, version = "", 0
-    if name != FORMAT:
-        raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
-    if version not in READABLE:
-        known = " and ".join(map(str, READABLE))
-        raise UserError(f"{path} has format version {version}; this program reads versions {known}")
+        stored, prior = _latents(tensors, header.config.latent)
+        familiarity = _familiarity(tensors, header.config)
+    digest = digest_of(path.read_bytes())
+    return Weights(network.requires_grad_(False).eval(), stored, prior, header.training, digest, familiarity)
 
 
 def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[TrainingPosteriors, LearnedPrior | None]:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.browser import chromium
-from visual_dynamics import weights
+from visual_dynamics import model_files
 from visual_dynamics.api import Model
 from visual_dynamics.cli.demo import (
     FILE_SCALE,
@@ -164,7 +164,7 @@ def test_a_seed_below_zero_is_refused_before_anything_is_written(model: Model, t
 def test_a_shipped_model_is_known_by_its_digest(
     model: Model, tiny_weights_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "SHIPPED", tiny_weights_file.parent)
+    monkeypatch.setattr(model_files, "SHIPPED", tiny_weights_file.parent)
     page = demo_in(tmp_path / "demo", model, 3)
     html = page.read_text(encoding="utf-8")
     assert "visual-dynamics demo --model tiny --seed 3" in html

@@ -1,5 +1,6 @@
 """What the verbs of the command line do."""
 
+import json
 import os
 import re
 import shutil
@@ -22,12 +23,13 @@ from tests.cli.conftest import (
     picture,
     subprogram,
 )
-from visual_dynamics import weights
+from visual_dynamics import model_files
 from visual_dynamics.api import Model, load
 from visual_dynamics.cli import pictures
 from visual_dynamics.cli.main import current_names
 from visual_dynamics.experiments import EXPERIMENTS
-from visual_dynamics.weights import load_weights, shipped_models
+from visual_dynamics.model_files import shipped_models
+from visual_dynamics.weights import load_weights
 
 FRAMES = [f"frame_{k:03d}.png" for k in range(3)]
 
@@ -229,7 +231,7 @@ def test_models_lists_what_is_shipped(run: Run) -> None:
 
 
 def test_models_says_where_z_comes_from(run: Run, tiny_weights_file: Path, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weights, "SHIPPED", tmp_path)
+    monkeypatch.setattr(model_files, "SHIPPED", tmp_path)
     shutil.copy(tiny_weights_file, tmp_path / "whole.safetensors")
     load(tiny_weights_file).save_copy(tmp_path / "light.safetensors", learned_prior=True)
     light, whole = run("models").out.splitlines()
@@ -252,14 +254,50 @@ def test_help_and_version(run: Run) -> None:
     assert re.fullmatch(r"visual-dynamics \d+\.\d+\S*\n", run("--version").out)
 
 
-def test_help_does_not_wait_for_torch() -> None:
-    code = (
-        "import sys, time\nstart = time.perf_counter()\nfrom visual_dynamics.cli.main import main\n"
-        "try:\n    main(['sample', '--help'])\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('torch', 'numpy', 'PIL', 'rich', 'av') if name in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr == "[]\n"
+QUICK = {  # command -> exit code; none of them needs torch
+    "--help": 0,
+    "train --help": 0,
+    "models": 0,
+    "sample missing.png": 2,
+    "sample cut.png": 2,
+    "sample picture.png --scale 99": 2,
+    "sample picture.png --model spahes": 2,
+    "sample picture.png --model cut.png": 2,
+    "analogy picture.png missing.png picture.png": 2,
+    "extrapolate cut.png": 2,
+    "traverse missing.png": 2,
+    "animate missing.json picture.png": 2,
+    "animate picture.png picture.png --model shapes": 2,
+    "animate picture.png picture.png --cell 9x9": 2,
+    "demo --model spahes": 2,
+    "compact spahes copy.safetensors": 2,
+    "familiarize cut.png": 2,
+    "push cut.png me/mine": 2,
+    "train run --batch 0": 2,
+    "prepare videos missing --out new": 2,
+    "study score missing": 2,
+    "studio --token short": 2,
+}
+
+
+def test_help_models_and_mistakes_do_not_wait_for_torch(place: Path) -> None:
+    (place / "cut.png").write_bytes((place / "picture.png").read_bytes()[:40])
+    code = """if True:
+        import json, sys
+        from visual_dynamics.cli.main import main
+        found = {}
+        for command in json.loads(sys.argv[1]):
+            try:
+                main(command.split())
+            except SystemExit as end:
+                heavy = ("torch", "numpy", "PIL", "rich", "av") if "--help" in command else ("torch",)
+                found[command] = [end.code or 0, [name for name in heavy if name in sys.modules]]
+        print("\\n" + json.dumps(found))
+    """
+    command = [sys.executable, "-c", code, json.dumps(list(QUICK))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert json.loads(done.stdout.splitlines()[-1]) == {command: [code, []] for command, code in QUICK.items()}
 
 
 def test_the_module_and_the_command_are_one_program() -> None:

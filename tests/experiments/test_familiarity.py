@@ -20,7 +20,7 @@ from visual_dynamics.experiments.familiarity import (
     role,
     totals,
 )
-from visual_dynamics.weights import shipped_models
+from visual_dynamics.model_files import shipped_models
 
 
 def test_the_share_of_warnings_and_its_interval() -> None:

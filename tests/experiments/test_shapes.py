@@ -27,11 +27,11 @@ from visual_dynamics.experiments.shapes import (
     kl_table,
     over_seeds,
 )
+from visual_dynamics.model_files import find_weights
 from visual_dynamics.reporting.base import _check_models, run_experiment
 from visual_dynamics.reporting.compared_models import analogies_table, claim, models_table
 from visual_dynamics.sampling.latents import TrainingPosteriors, fit_prior
 from visual_dynamics.sampling.moves import ModelSampler
-from visual_dynamics.weights import find_weights
 
 CPU = torch.device("cpu")
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results" / "shapes.json"

@@ -14,12 +14,12 @@ import typer
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
-from visual_dynamics.api import load
 from visual_dynamics.cli.animate import _knows_neighbours, animate
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
+from visual_dynamics.model_files import find_weights, read_header
 from visual_dynamics.sprites import sheets
 from visual_dynamics.sprites.align import Alignment, Place
 from visual_dynamics.sprites.files import encode_sprite_clip
@@ -122,7 +122,8 @@ def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
 
 
 def test_which_models_know_neighbours() -> None:
-    assert _knows_neighbours(load("sprites")) and not _knows_neighbours(load("sprites-poses"))
+    assert _knows_neighbours(read_header(find_weights("sprites")))
+    assert not _knows_neighbours(read_header(find_weights("sprites-poses")))
 
 
 def test_help_tells_what_becomes_of_half_transparent_pixels(

@@ -13,7 +13,8 @@ from visual_dynamics.images import Box
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.palette import over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sprites.animation import Method, animate, animation_plan, check_sprites, standing_boxes
+from visual_dynamics.sprites.animation import Method, animate, animation_plan
+from visual_dynamics.sprites.frames import check_sprites, standing_boxes
 
 RED, GREEN = (220, 40, 60), (30, 200, 90)
 

@@ -18,14 +18,8 @@ from visual_dynamics.data.sheets import Sheet, read_sheet
 from visual_dynamics.errors import UserError
 from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sprites.sheets import (
-    Animation,
-    ClipMatch,
-    animate_sheet,
-    find_matches,
-    other_starts,
-    read_target,
-)
+from visual_dynamics.sprites.matches import ClipMatch, find_matches, other_starts, read_target
+from visual_dynamics.sprites.sheets import Animation, animate_sheet
 
 EACH = (ClipMatch(0, 3, 0, 0, (UP,)), ClipMatch(4, 6, 4, 1, (LEFT,)), ClipMatch(7, 8, 7, 2, (DOWN,)))
 

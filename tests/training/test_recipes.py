@@ -17,8 +17,9 @@ from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.footage import carry_over
 from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
+from visual_dynamics.model_files import SHIPPED, shipped_models
 from visual_dynamics.training.recipes import RECIPES, STAGES
-from visual_dynamics.weights import SHIPPED, load_weights, shipped_models
+from visual_dynamics.weights import load_weights
 
 QUICK = ["--steps", "2", "--batch", "8", "--preset", "tiny", "--pairs", "24", "--device", "cpu", "--set", "log_every=1"]
 SPLIT = reed.Split(np.arange(3), np.array([3]), np.array([4]))

@@ -24,9 +24,10 @@ from visual_dynamics.cli.pictures import GREY, ResultFolder
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
-    from visual_dynamics.api import Model
     from visual_dynamics.images import Pixels
+    from visual_dynamics.model_files import Header
     from visual_dynamics.sprites.align import Alignment
+    from visual_dynamics.sprites.animation import Method
     from visual_dynamics.sprites.sheets import Animation
 
 REFERENCE_HELP = "An Aseprite file or JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
@@ -72,7 +73,7 @@ def animate(
     """
     from visual_dynamics.data.sheets import DESCRIBED, read_cell, read_sheet
     from visual_dynamics.media import check_area
-    from visual_dynamics.sprites.sheets import GUIDES, animate_sheet, check_size, find_matches, read_target
+    from visual_dynamics.sprites.matches import GUIDES, check_size, find_matches, read_target
 
     with ResultFolder(out, overwrite) as folder, busy("animating"):
         size = read_cell(cell) if cell else None
@@ -81,45 +82,47 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        poses = load_model(model)
-        leading: Model | None = None
-        _check_model(poses, model)
-        chained = _knows_neighbours(poses)
-        if (guide := guide or GUIDES.get(model)) not in (None, "none"):
-            if chained:
-                raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
-            leading = load_model(guide)
-            _check_model(leading, guide)
-        if loop and not (chained or leading):
+        header = _checked(model)
+        chained = _knows_neighbours(header)
+        guide = None if guide == "none" else guide or GUIDES.get(model)
+        if guide and chained:
+            raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
+        if guide:
+            _checked(guide)
+        if loop and not (chained or guide):
             raise UserError("--loop needs --guide: without it, every frame is made from the target alone")
         whole = size is None and not target.is_dir() and target.suffix.lower() not in DESCRIBED
-        check_size(moving, still, poses.predictor.size, whole)
+        check_size(moving, still, header.config.size, whole)
         matches = find_matches(moving, still, tag, pose)
         count = sum(match.last - match.first + 1 for match in matches)
         check_area(2 * count, max(moving.frames.shape[1:3] + still.frames.shape[1:3]), scale)
-        helper = leading.predictor if leading else None
-        animation = animate_sheet(
-            poses.predictor, moving, still, matches, "chained" if chained else "direct", loop, align, helper
-        )
+        predictor, helper = load_model(model).predictor, load_model(guide).predictor if guide else None
+        from visual_dynamics.sprites.sheets import animate_sheet
+
+        method: Method = "chained" if chained else "direct"
+        animation = animate_sheet(predictor, moving, still, matches, method, loop, align, helper)
         write_animation(folder, animation, scale, also or ())
     for line in _report(animation.alignment, force) if animation.alignment else ():
         typer.echo(line, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
 
 
-def _check_model(model: Model, name: str) -> None:
-    """Raise UserError for a model that was not trained on a black background, on which sprites are animated."""
-    from visual_dynamics.sprites.sheets import GUIDES
+def _checked(name: str) -> Header:
+    """The header of a model; an error if it was not trained on a black background, on which sprites are animated."""
+    from visual_dynamics.model_files import find_weights, read_header
+    from visual_dynamics.sprites.matches import GUIDES
 
-    if model.weights.network.config.background > 0:
+    header = read_header(find_weights(name))
+    if header.config.background > 0:
         fit = ", ".join(sorted({*GUIDES, *GUIDES.values()}))
         hint = f"choose {fit}, or one that was trained with --preset sprites"
         raise UserError(f"{name} was not trained on a black background, on which sprites are animated: {hint}")
+    return header
 
 
-def _knows_neighbours(model: Model) -> bool:
+def _knows_neighbours(header: Header) -> bool:
     """Whether a model was trained on neighbouring frames: then each frame is made from the one before it."""
-    return model.weights.training.get("config", {}).get("between") in ("neighbours", "mostly")
+    return header.training.get("config", {}).get("between") in ("neighbours", "mostly")
 
 
 def write_animation(folder: ResultFolder, animation: Animation, scale: int, also: Sequence[str] = ()) -> None:

@@ -20,7 +20,7 @@ from visual_dynamics.cli.pictures import ResultFolder
 from visual_dynamics.data.shapes import SIZE, Scenes, clear_scenes, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import picture_grid
-from visual_dynamics.weights import digest_of, find_weights, shipped_models
+from visual_dynamics.model_files import digest_of, find_weights, shipped_models
 
 INPUTS, FUTURES, STEPS = 4, 8, 8
 PAIR_FPS, CLIP_FPS = 1.5, 4.0

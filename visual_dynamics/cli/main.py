@@ -67,10 +67,11 @@ def demo(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
-    from visual_dynamics.cli.demo import make_demo
-
     with ResultFolder(out, overwrite) as folder:
-        page = make_demo(load_model(model), seed, folder)
+        loaded = load_model(model)
+        from visual_dynamics.cli.demo import make_demo
+
+        page = make_demo(loaded, seed, folder)
     typer.echo(f"open {page} in a browser")
 
 
@@ -86,18 +87,18 @@ app.command()(serve.studio)
 @app.command()
 def models() -> None:
     """List the models that come with the package."""
-    from visual_dynamics.weights import find_weights, load_weights, shipped_models
+    from visual_dynamics.model_files import digest_of, find_weights, read_header, shipped_models
 
     for name in shipped_models():
         path = find_weights(name)
-        weights = load_weights(path)
-        config = weights.network.config
-        latents = f"{len(weights.posteriors):,} posteriors" if len(weights.posteriors) else "learned prior"
+        header = read_header(path)
+        config = header.config
+        latents = f"{header.posteriors:,} posteriors" if header.posteriors else "learned prior"
         card = _read_card(path.with_suffix(".md"))
         licence = card.get("licence", "").replace(", as the code", "")
         typer.echo(
             f"{name:15} {config.size}x{config.size}  z {config.latent}  {latents}  "
-            f"{path.stat().st_size / 1e6:.1f} MB  {licence}  sha256 {weights.digest[:12]}"
+            f"{path.stat().st_size / 1e6:.1f} MB  {licence}  sha256 {digest_of(path.read_bytes())[:12]}"
         )
         if purpose := card.get("what it does", card.get("what it is")):
             typer.echo(f"    {purpose}")
@@ -118,13 +119,11 @@ def compact(
     ] = False,
 ) -> None:
     """Write a lighter copy of a model, to share it."""
-    from visual_dynamics.api import load
-
     if file.suffix != ".safetensors":
         raise UserError(f"a model is a .safetensors file, and {file} would not be one")
     if file.exists():
         raise UserError(f"{file} exists already: remove it, or give another file")
-    load(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
+    load_model(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
     typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
@@ -137,6 +136,9 @@ def familiarize(
 
     Training does this by itself. Nothing else in the file changes.
     """
+    from visual_dynamics.model_files import read_header
+
+    read_header(file)
     from visual_dynamics.training.familiar import familiarize as measure
 
     with busy("looking at training pictures"):
@@ -154,10 +156,10 @@ def push(
     hub_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The repository; made if it is missing.")],
 ) -> None:
     """Upload a model to the Hugging Face Hub, as the account that `huggingface-cli login` has stored."""
-    from visual_dynamics import weights
+    from visual_dynamics import model_files
 
     with busy("uploading"):
-        address = weights.push(file, hub_id)
+        address = model_files.push(file, hub_id)
     typer.echo(address)
 
 

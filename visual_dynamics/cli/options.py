@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -76,19 +76,31 @@ def chosen_device(usual: str = "auto") -> torch.device:
     return find_device(Machine.device or usual)
 
 
-def load_model(name: str) -> Model:
-    """A model on the chosen device."""
+def load_model(name: str, device: str | None = None) -> Model:
+    """A model on a device, else the chosen one. Its header is read before torch is imported."""
+    from visual_dynamics.model_files import find_weights, read_header
+
+    path = find_weights(name)
+    read_header(path)
     from visual_dynamics.api import load
 
-    return load(name, Machine.device or "auto")
+    return load(path, device or Machine.device or "auto")
 
 
-def open_picture(model: Model, path: Path, force: bool) -> Canvas:
-    """A picture as a model sees it; without `force`, a warning where it is unlike those that the model learned from."""
-    canvas = model.open(path, check=False)
-    if not force and (words := model.unfamiliar(canvas)):
-        typer.echo(f"warning: {path}: {words}", err=True)
-    return canvas
+def load_model_for(name: str, paths: Sequence[Path], force: bool) -> tuple[Model, list[Canvas]]:
+    """A model, and pictures as it sees them, which are read before torch is imported.
+
+    Without `force`, a warning where a picture is unlike those that the model learned from.
+    """
+    from visual_dynamics.images import read_picture
+
+    pictures = {path: read_picture(path) for path in dict.fromkeys(paths)}
+    model = load_model(name)
+    canvases = {path: model.open(picture, check=False) for path, picture in pictures.items()}
+    for path, canvas in canvases.items():
+        if not force and (words := model.unfamiliar(canvas)):
+            typer.echo(f"warning: {path}: {words}", err=True)
+    return model, [canvases[path] for path in paths]
 
 
 def need(extra: str, *packages: str) -> None:

@@ -21,8 +21,7 @@ from visual_dynamics.cli.options import (
     SeedOption,
     busy,
     counted,
-    load_model,
-    open_picture,
+    load_model_for,
     track,
 )
 from visual_dynamics.errors import UserError
@@ -84,8 +83,7 @@ def sample(
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
-        loaded = load_model(model)
-        canvas = open_picture(loaded, image, force)
+        loaded, (canvas,) = load_model_for(model, [image], force)
         side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
         still, small = canvas.still(full_size), []
         folder.write_picture("input.png", canvas.with_alpha(still))
@@ -112,9 +110,7 @@ def analogy(
 ) -> None:
     """Carry the motion between two frames over to another image."""
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
-        loaded = load_model(model)
-        opened = {path: open_picture(loaded, path, force) for path in dict.fromkeys((before, after, image))}
-        first, second, canvas = opened[before], opened[after], opened[image]
+        loaded, (first, second, canvas) = load_model_for(model, [before, after, image], force)
         moved = loaded.apply(canvas, loaded.encode(first, second))
         folder.write_picture("result.png", canvas.with_alpha(moved))
         pictures = [first.still(), second.still(), canvas.still(), moved]
@@ -140,8 +136,7 @@ def extrapolate(
     from visual_dynamics.images import shrink
 
     with ResultFolder(out, overwrite) as folder:
-        loaded = load_model(model)
-        canvas = open_picture(loaded, image, force)
+        loaded, (canvas,) = load_model_for(model, [image], force)
         side, scale = shown_size(canvas, steps + 1, scale, full_size, CLIP_SIDE)
         frames = []
         made = loaded.each_step(canvas, steps, seed, source.value if source else None, full_size)
@@ -169,8 +164,7 @@ def traverse(
     from visual_dynamics.media import check_area
 
     with ResultFolder(out, overwrite) as folder, busy("varying z"):
-        loaded = load_model(model)
-        canvas = open_picture(loaded, image, force)
+        loaded, (canvas,) = load_model_for(model, [image], force)
         found = loaded.traverse(canvas, count)
         values = found[0].values
         check_area(len(found) * len(values), loaded.size, scale)

@@ -59,6 +59,8 @@ def studio(
 ) -> None:
     """Open the studio: a page and an API to see futures, edit motions, and apply them to other pictures."""
     need("studio", "fastapi", "uvicorn", "python_multipart")
+    if token is not None and not TOKEN.fullmatch(token):
+        raise UserError("a token has 8 to 128 letters, digits, - or _")
     import secrets
 
     import uvicorn
@@ -66,8 +68,6 @@ def studio(
     from visual_dynamics.studio.state import Settings
     from visual_dynamics.web import is_loopback, link, listen
 
-    if token is not None and not TOKEN.fullmatch(token):
-        raise UserError("a token has 8 to 128 letters, digits, - or _")
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
@@ -203,12 +203,12 @@ def score(
     """How often people were fooled, or called a motion realistic, with 95 % intervals."""
     import json
 
-    from visual_dynamics.study import score as scoring
-
     with closing(_store(folder)) as store:
         rows = store.rows()
     if not rows:
         raise UserError(f"there are no answers in {folder} yet")
+    from visual_dynamics.study import score as scoring
+
     result = scoring.score(store.study, rows)
     typer.echo(json.dumps(result, indent=1) if as_json else scoring.table_text(result))
 

@@ -40,12 +40,13 @@ from visual_dynamics.data.shards import open_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.intervals import wilson_interval
 from visual_dynamics.images import Pixels
+from visual_dynamics.model_files import find_weights, shipped_models
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress
 from visual_dynamics.reporting.drawing import number, table, with_interval
 from visual_dynamics.sampling.canvas import open_canvas
 from visual_dynamics.sampling.familiarity import describe
 from visual_dynamics.sprites import lpc
-from visual_dynamics.weights import Weights, find_weights, load_weights, shipped_models
+from visual_dynamics.weights import Weights, load_weights
 
 PICTURES, SMALL_PICTURES = 300, 40  # of each kind
 ALARMS, NOTICED = 0.01, 0.95  # aims: at most of a model's own pictures, at least of foreign ones

@@ -21,9 +21,10 @@ from rich.progress import Progress as ProgressBar
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_atomically, write_together
+from visual_dynamics.model_files import find_weights
 from visual_dynamics.provenance import provenance
 from visual_dynamics.reporting.drawing import footer
-from visual_dynamics.weights import find_weights, load_weights
+from visual_dynamics.weights import load_weights
 
 SIZE = 64  # pixels: the frames of the paper's tables
 MINUTE = 60.0  # seconds between two lines of progress where no bar can be drawn

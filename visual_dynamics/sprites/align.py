@@ -26,7 +26,7 @@ from torch import Tensor
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, Mask, over_black
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sprites.animation import standing_boxes, with_hard_edges
+from visual_dynamics.sprites.frames import standing_boxes, with_hard_edges
 
 # The characters of Reed et al., which the shipped models learned from: in the first frames of the 21 animations of 50
 # training characters the lowest row is 53 to 56, mostly 55, the middle column 31.5, and sprites without helmets are 47

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import Box, Pixels, crop_from_square
-from visual_dynamics.sampling.palette import BRIGHT, OPAQUE, opaque_pixels, over_black, palette_of, snap_to_palette
+from visual_dynamics.images import Pixels, crop_from_square
+from visual_dynamics.sampling.palette import opaque_pixels, over_black, palette_of, snap_to_palette
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.frames import check_sprites, in_squares, standing_boxes, with_hard_edges
 from visual_dynamics.sprites.guide import find_start, find_way
 
 Method = Literal["chained", "direct"]
@@ -59,11 +60,11 @@ def animate(
     size = predictor.size
     reference_box, box = standing_boxes(reference.shape[1:3], target.shape[:2], size)
     clip, others = (
-        [_as_frame(frame) for frame in _in_squares(over_black(frames), reference_box, size)]
+        [_as_frame(frame) for frame in in_squares(over_black(frames), reference_box, size)]
         for frames in (reference, reference[:0] if starts is None else starts)
     )
     sprites = np.empty((len(clip), size, size, 4), np.uint8)
-    sprites[pose] = _in_squares(with_hard_edges(target[None]), box, size)[0]
+    sprites[pose] = in_squares(with_hard_edges(target[None]), box, size)[0]
     as_sprite = partial(_as_sprite, target=target, palette=palette_of(target[None]) if palette is None else palette)
     first = _as_frame(sprites[pose])
     twins = _twins(clip, [pose, *chain.from_iterable(plan.values())])
@@ -171,47 +172,6 @@ def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool 
             result = (pose + direction * (step + 1)) % count
             plan.setdefault((pose + direction * step) % count, []).append(result)
     return plan
-
-
-def standing_boxes(reference: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Box, Box]:
-    """Places of frames (H, W) and (h, w) in the network's squares: in the middle, on the same ground line, unscaled.
-
-    The taller one is in the middle of the height as well, as in training.
-    """
-    for (height, width), what in ((reference, "the reference"), (target, "the target")):
-        if max(height, width) > size:
-            sizes = f"{width} x {height} pixels, but the model takes {size} x {size} at most"
-            raise UserError(f"the frames of {what} are {sizes}; sprites are not scaled")
-    taller = max(reference[0], target[0])
-    ground = (size - taller) // 2 + taller
-    first, second = (Box(ground - height, (size - width) // 2, height, width) for height, width in (reference, target))
-    return first, second
-
-
-def check_sprites(frames: Pixels, what: str, first: int = 0) -> None:
-    """Raise UserError if one of the frames (T, H, W, 4), the first of which has number `first`, is no sprite."""
-    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 4 or 0 in frames.shape:
-        raise ValueError(f"sprites are uint8 (T, H, W, 4), not {frames.dtype} {frames.shape}")
-    for number, frame in enumerate(frames, first):
-        where = f"frame {number} of {what}" if len(frames) > 1 else what
-        opaque = frame[..., 3] >= OPAQUE
-        if not opaque.any():
-            raise UserError(f"{where} is empty: it has no visible pixel")
-        edge = np.concatenate([frame[0], frame[-1], frame[:, 0], frame[:, -1]])[:, :3].astype(np.float32)
-        if opaque.all() and np.median(np.square(edge).sum(axis=1)) > BRIGHT**2:
-            raise UserError(f"{where} has no transparent pixel: sprites need a transparent background, or a black one")
-
-
-def with_hard_edges(frames: Pixels) -> Pixels:
-    """(n, h, w, 4) -> the same with alpha 0 or 255; transparent pixels are black."""
-    alpha = np.where(frames[..., 3:] >= OPAQUE, np.uint8(255), np.uint8(0))
-    return np.concatenate([over_black(frames), alpha], axis=-1)
-
-
-def _in_squares(frames: Pixels, box: Box, size: int) -> Pixels:
-    """(n, h, w, C) -> (n, S, S, C), 0 around them."""
-    below, right = size - box.top - box.height, size - box.left - box.width
-    return np.pad(frames, ((0, 0), (box.top, below), (box.left, right), (0, 0)))
 
 
 def _as_frame(picture: Pixels) -> Tensor:

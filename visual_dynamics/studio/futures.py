@@ -121,7 +121,7 @@ def list_models(studio: Here) -> list[ModelShown]:
             latent=file.config.latent,
             sources=file.sources,
             sprites=file.of_sprites,
-            reads_motion=file.reads_motion,
+            reads_motion=file.header.encodes_motion,
             samples=samples_like(file.data, file.of_sprites),
         )
         for file in studio.models.files.values()

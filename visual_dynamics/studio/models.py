@@ -5,7 +5,6 @@ Only the one thread of the queue loads models and encodes pictures: no lock is n
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,19 +15,18 @@ from typing import Annotated
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box, Pixels
 from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.model_files import Header, digest_of, find_weights, read_header, shipped_models
 from visual_dynamics.sampling.canvas import Canvas
 from visual_dynamics.sampling.predictor import EncodedImage
 from visual_dynamics.sprites.align import Place, put, standing_place, take
 from visual_dynamics.studio.pictures import ImageId, StoredPicture, as_url
 from visual_dynamics.web import RequestError
-from visual_dynamics.weights import MOTION_ENCODER, digest_of, find_weights, shipped_models
 
 MODELS = 3  # in memory: about 100 MB each
 ENCODED = 64  # pictures as a model sees them: 0.7 MB each ...
@@ -94,18 +92,17 @@ class ModelFile:
         return digest_of(self.path.read_bytes())
 
     @cached_property
+    def header(self) -> Header:
+        return read_header(self.path)
+
+    @property
     def config(self) -> NetworkConfig:
-        return NetworkConfig.from_dict(json.loads(self._header[0]["network"]))
+        return self.header.config
 
     @property
     def sources(self) -> list[str]:
         """Where z may come from; the first is the default."""
-        stored = any(name.startswith("posteriors.") for name in self._header[1])
-        return [*(["posteriors"] if stored else []), "learned", "prior"]
-
-    @property
-    def reads_motion(self) -> bool:
-        return any(name.startswith(MOTION_ENCODER) for name in self._header[1])
+        return [*(["posteriors"] if self.header.posteriors else []), "learned", "prior"]
 
     @property
     def of_sprites(self) -> bool:
@@ -114,7 +111,7 @@ class ModelFile:
     @property
     def data(self) -> str:
         """What it was trained on, "shapes" for example; empty if the file does not say so."""
-        config = json.loads(self._header[0].get("training", "{}")).get("config", {})
+        config = self.header.training.get("config", {})
         return str(config.get("data", "")) if isinstance(config, dict) else ""
 
     @property
@@ -125,15 +122,6 @@ class ModelFile:
         start = "| what it does |"
         text = next((line.removeprefix(start).strip(" |") for line in lines if line.startswith(start)), "")
         return text[:1].upper() + text[1:]
-
-    @cached_property
-    def _header(self) -> tuple[dict[str, str], list[str]]:
-        """Metadata, and names of tensors."""
-        try:
-            with safe_open(self.path, "pt") as file:
-                return file.metadata() or {}, list(file.keys())
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{self.path} is not a complete safetensors file: {error}") from error
 
 
 @dataclass(frozen=True)

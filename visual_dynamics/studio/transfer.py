@@ -14,7 +14,8 @@ from visual_dynamics.data.sheets import Sheet, cut_grid, cut_layout
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.files import encode_sprite_clip, sheet_files
-from visual_dynamics.sprites.sheets import GUIDES, Animation, animate_sheet, check_size, find_matches
+from visual_dynamics.sprites.matches import GUIDES, check_size, find_matches
+from visual_dynamics.sprites.sheets import Animation, animate_sheet
 from visual_dynamics.studio.models import Body, ModelName, body, read_motion
 from visual_dynamics.studio.pictures import ImageId, StoredPicture, Url, as_url
 from visual_dynamics.studio.state import Here, Studio

@@ -22,12 +22,12 @@ from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 from visual_dynamics.media import encode_png
+from visual_dynamics.model_files import find_weights, read_header, shipped_models
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.moves import ModelSampler
 from visual_dynamics.sampling.palette import snap_to_palette
 from visual_dynamics.study import answers, folder
 from visual_dynamics.study.design import CONTROL, REAL, TORN, Design, StudyClip, clips_of, plan_sessions
-from visual_dynamics.weights import find_weights, load_weights, shipped_models
 
 OURS, FLOW, COPY = "ours", "flow", "copy"
 POOL = 2_048  # the inputs are drawn from this many pairs: neighbours in a data set are often alike
@@ -80,7 +80,7 @@ def make_study(
 
 def default_sizes(kind: str, model: str) -> tuple[int, ...]:
     """Half of the model's size and all of it, 32 and 64 pixels in the paper; only the latter in a realistic study."""
-    size = load_weights(find_weights(model)).network.config.size
+    size = read_header(find_weights(model)).config.size
     return (size,) if kind == "realistic" else (size // 2, size)
 
 

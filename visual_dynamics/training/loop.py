@@ -23,6 +23,7 @@ from torch import Tensor
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically, write_together
+from visual_dynamics.model_files import find_weights
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig, read_config
 from visual_dynamics.training.distributed import Processes
@@ -35,7 +36,7 @@ from visual_dynamics.training.trainer import (
     training_pairs,
     validation_pairs,
 )
-from visual_dynamics.weights import MAX_BYTES, Weights, find_weights, load_weights, weights_bytes
+from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, weights_bytes
 
 WEIGHTS, STATE = "weights.safetensors", "state.safetensors"
 STAGE = "stage"  # how the names of what belongs to trainings before this one begin
