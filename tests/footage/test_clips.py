@@ -17,8 +17,9 @@ from visual_dynamics.data.shards import open_pairs, read_manifest
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clips import Settings, find_clips, find_sequences
 from visual_dynamics.footage.cut import labels_window
-from visual_dynamics.footage.prepare import held_out_scenes, prepare_videos
+from visual_dynamics.footage.prepare import prepare_videos
 from visual_dynamics.footage.reading import PictureFolder, read_labels
+from visual_dynamics.footage.split import held_out_scenes
 from visual_dynamics.images import Box
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "pennaction_labels"

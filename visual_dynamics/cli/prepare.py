@@ -17,6 +17,7 @@ CROP_HELP = (
     "motion (a square around what moves), centre, labels (around PennAction's boxes), or X,Y,W,H.  "
     "[default: motion, or labels for PennAction]"
 )
+SPLIT_HELP = "In place of --held-out: a table with the columns scene and split (train, held-out or test)."
 OutOption = Annotated[Path, typer.Option(help="Folder for the result.")]
 
 
@@ -92,6 +93,7 @@ def videos(
     size: Annotated[int, typer.Option(help="Pixels a side of the frames to store.")] = 128,
     crop: Annotated[str | None, typer.Option(help=CROP_HELP, show_default=False)] = None,
     held_out: Annotated[float, typer.Option(help="Share of the pairs to hold out, by whole scenes.")] = 0.1,
+    split: Annotated[Path | None, typer.Option(help=SPLIT_HELP)] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew in a folder that is not empty.")] = False,
 ) -> None:
@@ -110,7 +112,7 @@ def videos(
     crop = crop or ("labels" if holds_pennaction(clips) else "motion")
     settings = Settings(rate, size, crop, held_out)
     with progress_bar("clips") as progress:
-        summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress)
+        summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress, split)
     for line in _report(summary, out):
         typer.echo(line)
 
@@ -119,10 +121,15 @@ def _report(summary: dict[str, Any], out: Path) -> list[str]:
     """A summary of clips in a few lines."""
     kept, sides = summary["kept"], summary["splits"]
     dropped = ", ".join(f"{count} {reason}" for reason, count in summary["dropped_pairs"].items()) or "none"
-    train, held_out = (f"{sides[side]['pairs']} of {counted(len(sides[side]['scenes']), 'scene')}" for side in sides)
+    words = {"train": "to train on", "held-out": "held out", "test": "to report on"}
+    parts = (
+        f"{words[name]}: {side['pairs']} of {counted(len(side['scenes']), 'scene')}"
+        for name, side in sides.items()
+        if side["clips"] or name != "test"
+    )
     lines = [
         f"{counted(kept['pairs'], 'pair')} of {counted(kept['clips'], 'clip')} in {out} ({kept['bytes'] / 1e6:.1f} MB)",
-        f"to train on: {train}; held out: {held_out}",
+        "; ".join(parts),
         f"pairs dropped: {dropped}",
     ]
     lines += [f"not used: {name}: {reason}" for name, reason in summary["unusable_clips"].items()]

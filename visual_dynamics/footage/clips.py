@@ -59,7 +59,7 @@ class ListedClip:
     scene: str
     source: str = ""
     licence: str = ""
-    split: str = ""  # "train" or "held-out" if it is given; else the scenes decide
+    split: str = ""  # if it is given; else the scenes decide
     labels: Path | None = None  # file with a box for each frame
 
     @property
@@ -76,7 +76,8 @@ class Settings:
     rate: float = 10.0  # one over the seconds between the two frames of a pair
     size: int = 128  # pixels a side
     crop: str = "motion"
-    held_out: float = 0.1  # share of the pairs
+    held_out: float = 0.1  # share of the pairs, without a split
+    split: str = ""  # digest of the table that says which scenes are for what
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.rate <= 240:
@@ -141,18 +142,22 @@ def _is_video(path: Path, folder: Path) -> bool:
     return not hidden and VIDEOS.fullmatch(path.suffix) is not None and not path.is_dir()
 
 
-def _read_table(path: Path) -> dict[str, dict[str, str]]:
-    """File name -> its row."""
-    if not path.is_file():
-        return {}
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a table with commas, by the names of their columns."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"cannot read {path}: {error}") from error
+    return [{key.strip(): (value or "").strip() for key, value in row.items() if isinstance(key, str)} for row in rows]
+
+
+def _read_table(path: Path) -> dict[str, dict[str, str]]:
+    """File name -> its row."""
+    if not path.is_file():
+        return {}
     table = {}
-    for row in rows:
-        known = {name.strip(): (value or "").strip() for name, value in row.items() if isinstance(name, str)}
+    for known in read_rows(path):
         name = PurePosixPath(known.get("file", ""))
         if not name.parts:
             raise UserError(f"cannot read {path}: it needs a column 'file' with the name of a clip in every row")

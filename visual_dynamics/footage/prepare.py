@@ -20,10 +20,11 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from visual_dynamics.data.shards import MANIFEST, SETTINGS, holds_footage, open_
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
 from visual_dynamics.footage.clips import ListedClip, Record, Settings, find_clips, prepare_clip, to_json
+from visual_dynamics.footage.split import SPLITS, check_apart, held_out_scenes, read_split, split_clips
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import saved
 
@@ -57,12 +59,17 @@ def prepare_videos(
     workers: int = 1,
     overwrite: bool = False,
     progress: Progress = lambda done, total: None,
+    split: Path | None = None,
 ) -> dict[str, Any]:
     """Prepare every clip of a folder that is not prepared yet; returns the summary.
 
-    overwrite: first remove what an earlier run left in `out`.
+    overwrite: first remove what an earlier run left in `out`. split: a table of scenes (split.py).
     """
     clips = find_clips(folder)
+    if split:
+        parts = read_split(split)
+        clips = split_clips(clips, parts)
+        settings = replace(settings, split=hashlib.sha256(to_json(sorted(parts.items()))).hexdigest()[:12])
     if out.resolve() == folder.resolve():
         raise UserError(f"{out} holds the clips; give another folder with --out")
     check_folder(out)
@@ -83,6 +90,7 @@ def prepare_videos(
             more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
             raise UserError(f"no clip in {folder} gives a pair ({reasons}{more})")
         files = _manifest_files(clips, records, settings.held_out)
+        check_apart(files)
         summary = _summary(files, faults)
         _write_if_new(out / "contact.png", _contact_sheet(out, files))
         _write_if_new(out / "summary.json", to_json(summary))
@@ -159,9 +167,9 @@ def _check_earlier(out: Path, clips: list[ListedClip], settings: Settings, overw
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {out / SETTINGS}: {hint}") from error
     for name, value in settings.to_dict().items():
-        if earlier.get(name) != value:
+        if (before := earlier.get(name, "")) != value:
             option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{out} was made with {option} {earlier.get(name)}, not {value}: {hint}")
+            raise UserError(f"{out} was made with {option} {before or 'not given'}, not {value or 'without'}: {hint}")
     known = {clip.key for clip in clips}
     gone = sorted(path.stem for path in (out / "records").glob("*.json") if path.stem not in known)
     if gone:
@@ -230,29 +238,13 @@ def _manifest_files(clips: list[ListedClip], records: dict[str, Record], share: 
     ]
 
 
-def held_out_scenes(pairs: Mapping[str, int], share: float) -> set[str]:
-    """Scenes that together have at most this share of the pairs, or the smallest scene if none is as small as that.
-
-    pairs: of each scene. The order in which scenes are tried depends on their names alone. A single scene is never held
-    out: nothing would be left to train on.
-    """
-    most, chosen, count = share * sum(pairs.values()), set[str](), 0
-    if share <= 0 or len(pairs) < 2:
-        return chosen
-    for scene in sorted(pairs, key=lambda scene: hashlib.sha256(scene.encode(errors="surrogateescape")).digest()):
-        if count + pairs[scene] <= most and len(chosen) < len(pairs) - 1:
-            chosen.add(scene)
-            count += pairs[scene]
-    return chosen or {min(pairs, key=lambda scene: (pairs[scene], scene))}
-
-
 def _summary(files: list[dict[str, Any]], faults: dict[str, str]) -> dict[str, Any]:
     """What was kept and dropped, and why."""
     dropped: Counter[str] = Counter()
     for file in files:
         dropped.update(file["dropped"])
     cameras = Counter(take["camera"] for file in files for take in file["takes"])
-    splits = {name: [file for file in files if file["split"] == name] for name in ("train", "held-out")}
+    splits = {name: [file for file in files if file["split"] == name] for name in SPLITS}
     return {
         "clips": len(files) + len(faults),
         "kept": {
