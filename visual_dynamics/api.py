@@ -46,10 +46,13 @@ from visual_dynamics.sampling.moves import (
     stored_usage,
     traverse,
 )
+from visual_dynamics.sampling.poke import CODES, Pair, PokedCodes, Progress, in_frame, poked_codes
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights, load_weights, save_copy
 
 LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
+AnySource: TypeAlias = LatentName | LatentSource
+PokeLike: TypeAlias = tuple[Pair, Pair]  # ((x, y), (dx, dy))
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 AnyImage: TypeAlias = ImageSource | Canvas
 MAX_SAMPLES = 100_000
@@ -110,18 +113,44 @@ class Model:
         return f"the model has not learned from pictures like this one, and its results may mean nothing: {instead}"
 
     def sample(
-        self, image: AnyImage, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self,
+        image: AnyImage,
+        n: int = 8,
+        seed: int = 0,
+        source: AnySource | None = None,
+        full_size: bool = False,
+        poke: PokeLike | None = None,
     ) -> Frames:
-        """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n."""
-        return _gathered(self.each_sample(image, n, seed, source, full_size), n)
+        """n plausible next frames, uint8 (n, H, W, 3). Frame k of a seed is the same for every n.
+
+        poke: ((x, y), (dx, dy)) in pixels of the image, y down: futures in which what is at x, y goes by dx, dy.
+        """
+        canvas = self.open(image)
+        wanted = self.poke(canvas, poke, seed, source) if poke else source
+        return _gathered(self.each_sample(canvas, n, seed, wanted, full_size), n)
 
     def each_sample(
-        self, image: AnyImage, n: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self, image: AnyImage, n: int = 8, seed: int = 0, source: AnySource | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
         """`sample` one by one, uint8 (H, W, 3), for results that do not fit into memory."""
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         canvas = self._canvas(image, n, full_size)
         return canvas.futures(each_future(self.predictor, canvas.frame, latents, n, seed), full_size)
+
+    def poke(
+        self,
+        image: AnyImage,
+        poke: PokeLike,
+        seed: int = 0,
+        source: AnySource | None = None,
+        codes: int = CODES,
+        progress: Progress = lambda done, total: None,
+    ) -> PokedCodes:
+        """A latent source for this image: of that many sampled codes those that move its poked part as wanted."""
+        canvas, codes = self.open(image), _whole("codes", codes, 1, MAX_SAMPLES)
+        wanted = in_frame(poke, canvas.pixels.shape[:2], canvas.box)
+        encoded = self.predictor.encode_image(canvas.frame)
+        return poked_codes(self.predictor, encoded, self.source(source), wanted, _seed(seed), codes, progress)
 
     def encode(self, before: AnyImage, after: AnyImage) -> Motion:
         """The motion code of a pair of frames of one size."""
@@ -141,7 +170,7 @@ class Model:
         return next(canvas.futures([apply_motion(self.predictor, canvas.frame, torch.tensor(mean))], full_size))
 
     def extrapolate(
-        self, image: AnyImage, steps: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self, image: AnyImage, steps: int = 8, seed: int = 0, source: AnySource | None = None, full_size: bool = False
     ) -> Frames:
         """The image and the frames that follow when one sampled motion repeats, uint8 (steps + 1, H, W, 3).
 
@@ -150,11 +179,12 @@ class Model:
         return _gathered(self.each_step(image, steps, seed, source, full_size), steps + 1)
 
     def each_step(
-        self, image: AnyImage, steps: int = 8, seed: int = 0, source: LatentName | None = None, full_size: bool = False
+        self, image: AnyImage, steps: int = 8, seed: int = 0, source: AnySource | None = None, full_size: bool = False
     ) -> Iterator[Frames]:
         """`extrapolate` one by one, uint8 (H, W, 3); the image itself first."""
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
-        canvas, motion = self._canvas(image, steps + 1, full_size), latents.draw(sample_seeds(seed, 1))[0]
+        canvas = self._canvas(image, steps + 1, full_size)
+        motion = latents.draw(sample_seeds(seed, 1), self.predictor.encode_image(canvas.frame))[0]
         frames = extrapolation(self.predictor, canvas.frame, motion, steps, canvas.in_own_colours)
         return canvas.clip(frames, full_size)
 
@@ -171,8 +201,10 @@ class Model:
             for dimension, frames in zip(chosen, np.split(pictures, len(chosen)), strict=True)
         ]
 
-    def source(self, name: LatentName | None = None) -> LatentSource:
+    def source(self, name: AnySource | None = None) -> LatentSource:
         """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""
+        if not isinstance(name, str | None):
+            return name
         if name is None:
             name = "posteriors" if "posteriors" in self.sources else "learned"
         if name == "learned":

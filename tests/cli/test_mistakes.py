@@ -39,6 +39,17 @@ def crafted_png(width: int, height: int) -> bytes:
     )
 
 
+def test_pokes_that_nothing_answers(fails: Fails, tiny: list[str]) -> None:
+    for poke, words in {
+        "99,2:1,0": "lies outside the picture of 30 x 20 pixels",
+        "nan,2:1,0": "a poke is a place and a motion",
+        "3": "a poke is x,y:dx,dy",
+        "14,10:25,0": "by more than 1/4 of the picture",
+        "14,10:1,0": "no outline or pattern",
+    }.items():
+        assert words in fails("sample", "picture.png", *tiny, "--poke", poke, "--codes", 8)
+
+
 def test_pictures_that_cannot_be_read(fails: Fails, tiny: list[str], place: Path) -> None:
     good = (place / "picture.png").read_bytes()
     (place / "empty.png").touch()

@@ -29,6 +29,7 @@ from visual_dynamics.cli import pictures
 from visual_dynamics.cli.main import current_names
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.model_files import shipped_models
+from visual_dynamics.sampling import poke
 from visual_dynamics.weights import load_weights
 
 FRAMES = [f"frame_{k:03d}.png" for k in range(3)]
@@ -74,6 +75,16 @@ def test_sources_of_z_differ(run: Run, tiny: list[str]) -> None:
         picture(f"{source}/future_000.png").tobytes() for source in ("default", "posteriors", "learned", "prior")
     )
     assert default == posteriors and len({posteriors, learned, prior}) == 3
+
+
+def test_a_poke_chooses_the_futures(run: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poke, "motion_at", lambda frame, futures, place, reach: futures[:, :2].std((2, 3)))
+    options = ("-n", 2, "--poke", "14,10:0.5,0", "--codes", 40, "--seed", 3)
+    answer = run("sample", "picture.png", *tiny, *options)
+    assert re.match(r"poked: [34]\d of 40 codes fit, with a kernel of 0.125 model pixels\n2 futures", answer.out)
+    source = load(tiny[1]).poke("picture.png", ((14, 10), (0.5, 0)), seed=3, codes=40)
+    for number, future in enumerate(load(tiny[1]).each_sample("picture.png", 2, 3, source)):
+        np.testing.assert_array_equal(picture(f"out/sample/future_{number:03d}.png"), future)
 
 
 def test_analogy(run: Run, tiny: list[str]) -> None:

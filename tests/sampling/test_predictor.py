@@ -14,7 +14,7 @@ from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.moves import futures
-from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.predictor import EncodedImage, Predictor
 
 
 def test_equals_the_whole_network(tiny_network: VisualDynamics) -> None:
@@ -129,7 +129,7 @@ class Given:
     def __init__(self, z: Tensor) -> None:
         self.z = z
 
-    def draw(self, seeds: Sequence[int]) -> Tensor:
+    def draw(self, seeds: Sequence[int], image: EncodedImage) -> Tensor:
         return self.z[: len(seeds)]
 
 

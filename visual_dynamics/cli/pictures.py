@@ -22,14 +22,16 @@ from visual_dynamics.cli.options import (
     busy,
     counted,
     load_model_for,
+    progress_bar,
     track,
 )
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 
 if TYPE_CHECKING:
-    from visual_dynamics.api import Frames
+    from visual_dynamics.api import AnySource, Frames, Model, PokeLike
     from visual_dynamics.sampling.canvas import Canvas
+    from visual_dynamics.sampling.poke import PokedCodes
 
 MAX_FUTURES, MAX_STEPS, MAX_DIMENSIONS = 1_000, 1_000, 100  # the Python API makes more
 OVERVIEW_SIDE = 480  # pixels of the longer side in grids and walls at full size
@@ -63,6 +65,14 @@ FullSizeOption = Annotated[
     bool,
     typer.Option("--full-size", help="Results as large as IMAGE: its own pixels, moved; --scale does not apply."),
 ]
+CODES, MAX_CODES = 2_000, 100_000  # CODES: as in sampling/poke.py, which imports torch
+CodesOption = Annotated[int, typer.Option(min=1, max=MAX_CODES, help="Codes that --poke chooses from.")]
+PokeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y:DX,DY", help="Only futures in which what is at X, Y goes by DX, DY: pixels of IMAGE, y down."
+    ),
+]
 MODEL, CLIPS = "shapes", [ClipKind.gif]
 
 
@@ -76,18 +86,24 @@ def sample(
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
     full_size: FullSizeOption = False,
+    poke: PokeOption = None,
+    codes: CodesOption = CODES,
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Sample plausible next frames of an image."""
     from visual_dynamics.images import shrink
 
+    wanted = parse_poke(poke) if poke else None
     with ResultFolder(out, overwrite) as folder:
         loaded, (canvas,) = load_model_for(model, [image], force)
         side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
         still, small = canvas.still(full_size), []
         folder.write_picture("input.png", canvas.with_alpha(still))
-        futures = loaded.each_sample(canvas, count, seed, source.value if source else None, full_size)
+        latents: AnySource | None = source.value if source else None
+        if wanted:
+            latents = poked(loaded, canvas, wanted, seed, latents, codes)
+        futures = loaded.each_sample(canvas, count, seed, latents, full_size)
         for number, future in enumerate(track(futures, count, f"sampling {counted(count, 'future')}")):
             folder.write_picture(f"future_{number:03d}.png", canvas.with_alpha(future))
             small.append(shrink(future, side))
@@ -95,6 +111,23 @@ def sample(
         folder.write_grid("futures.png", [still, *small], ["input", *(f"future {k}" for k in range(count))], scale)
         folder.write_wall("futures", still, small, scale, clip)
     typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
+
+
+def parse_poke(text: str) -> PokeLike:
+    """ "30,40:0,5" -> ((30.0, 40.0), (0.0, 5.0))."""
+    try:
+        (x, y), (dx, dy) = (map(float, part.split(",")) for part in text.split(":"))
+    except ValueError:
+        raise UserError(f"a poke is x,y:dx,dy, such as 30,40:0,5; not {text}") from None
+    return (x, y), (dx, dy)
+
+
+def poked(model: Model, canvas: Canvas, poke: PokeLike, seed: int, source: AnySource | None, codes: int) -> PokedCodes:
+    """The codes that fit a poke, with a progress bar, and a line on how many they are."""
+    with progress_bar("trying codes") as progress:
+        found = model.poke(canvas, poke, seed, source, codes, progress)
+    typer.echo(f"poked: {found.effective:.0f} of {codes:,} codes fit, with a kernel of {found.width:g} model pixels")
+    return found
 
 
 def analogy(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from visual_dynamics.baselines import full_precision
 from visual_dynamics.errors import UserError
+from visual_dynamics.sampling.matching import best_mix
 
 BINS = 41  # a side
 RANGE = 5.0  # pixels: the histograms cover [-RANGE, RANGE]^2
@@ -23,7 +24,6 @@ EDGE = RANGE / BINS  # half a bin: samples this close outside the range count as
 EPSILON = 1e-6  # probability added to every bin of the predicted histogram before a KL divergence
 
 SEARCH = 7  # pixels: displacements are looked for in [-SEARCH, SEARCH]^2
-STEPS = 16  # the finest step is 1/STEPS pixel
 MIN_VISIBLE = 12.0  # pixels: an object with a smaller visible area is not measured
 MIN_EDGE = 0.3  # least squared slope of the seen outline, summed across the worst direction; a pixel of edge has 0.2
 MIN_CONTRAST = 0.1  # least distance between the colours of object and background, in [0, sqrt(3)]
@@ -177,12 +177,7 @@ def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tenso
     weight = weight * -F.max_pool2d(-free, 3, 1)  # (N, S, S): free in all nine
     gram = (misses * weight.flatten(1)[:, None]) @ misses.mT  # (N, 9, 9)
 
-    step = torch.arange(-STEPS, STEPS + 1, device=target.device) / STEPS  # (33,)
-    line = torch.stack([(-step).clamp_min(0), 1 - step.abs(), step.clamp_min(0)], 1)  # (33, 3): weights of -1, 0, 1
-    mix = torch.einsum("ya,xb->yxab", line, line).reshape(-1, 9)  # (33 * 33, 9)
-    quadratic = torch.einsum("mi,mj->mij", mix, mix).flatten(1)  # (33 * 33, 81)
-    best = (gram.flatten(1) @ quadratic.T).argmin(1)  # (N,)
-    fraction = torch.stack([step[best // len(step)], step[best % len(step)]], 1)
+    fraction = best_mix(gram)  # (N, 2)
 
     down = (template[:, 2:, 1:-1] - template[:, :-2, 1:-1]) / 2  # (N, S - 2, S - 2)
     right = (template[:, 1:-1, 2:] - template[:, 1:-1, :-2]) / 2

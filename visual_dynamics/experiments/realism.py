@@ -43,7 +43,7 @@ from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.experiments.futures import read_split
 from visual_dynamics.reporting.base import Experiment, ExperimentOptions, Headline, Measured, Progress, sprites_folder
 from visual_dynamics.reporting.drawing import listed, plot, table, with_interval
-from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.latents import TrainingPosteriors, sample_seeds
 from visual_dynamics.sampling.palette import snap_to_palette
 
 PAPER = {"Flow": {"32": 29.7, "64": 21.0}, "ours": {"32": 41.2, "64": 35.7}}  # % of people's answers, on 200 images
@@ -95,6 +95,7 @@ def compute(options: RealismOptions, device: torch.device, progress: Progress) -
     known = sprites.sprite_pairs(train, size=SIZE)  # 78,500, 1.1 GB
     inputs = draw_inputs(known, test, max(judging.counts), asked, seed)
     source = model.source("posteriors")
+    assert isinstance(source, TrainingPosteriors)
     methods: dict[str, SampleEach] = {
         "Flow": FlowTransfer(known.to(device)).sample_each,
         "ours": lambda frames, seeds: model.predictor.decode_each(frames, source.draw(seeds)),

@@ -18,24 +18,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from visual_dynamics.sampling.palette import connected
+from visual_dynamics.sampling.matching import (
+    FAR,
+    FLAT,
+    REACH,
+    cost_surface,
+    flat_regions,
+    lowest,
+    near,
+    refined,
+    sure,
+)
 
-REACH = 7  # pixels: displacements are searched in [-REACH, REACH]^2
-FLAT = 0.04  # largest difference of any channel, in [0, 1], between pixels of one colour; soft edges differ by more
-STAGES = (FLAT, 0.1, 0.2, 0.4)  # pixels of soft edges join a region in this order of the colour difference to it
-FAR = 0.3  # distance of two colours from which a miss costs 1; below, it costs the squared distance over FAR^2
-HIDDEN = 0.4  # cost of a pixel that the displacement puts under another segment or outside the frame
-RING = 3  # pixels of ground around a segment that are matched as well: they show where it ends
 EXPLAINED = 0.15  # a motion explains a region up to this share of unexplained cost (random motions: 1) ...
 ALIKE = 0.4  # ... or up to this one if both have the same colour; on Shapes, wrong motions start at 0.5
-UNSURE = 2.0  # pixels of misses: displacements are as good as the best one if they cost at most this much more ...
-ANYWHERE = 3  # ... and if those lie further apart than this many pixels, the motion is unknown
 LEAST = 8  # pixels of the smallest segment
 
 
@@ -63,59 +62,7 @@ def motion_segments(frame: Tensor, futures: Tensor, reach: int = REACH) -> Motio
     return MotionSegments(masks, torch.stack(motions, 1) if motions else torch.zeros(len(futures), 0, 2))
 
 
-# --- 1. regions: what the picture alone shows ---
-
-
-def flat_regions(frame: Tensor) -> Tensor:
-    """Numbers (H, W) of connected regions of near-constant colour in a frame (3, H, W); 0 is the largest.
-
-    Pixels of 2x2 blocks of one colour are linked. The others, soft edges and thin lines, go to the region that they
-    touch whose colour is nearest. A picture without such a block is one region.
-    """
-    image = frame.numpy()
-    _, height, width = image.shape
-    blocks = np.lib.stride_tricks.sliding_window_view(image, (2, 2), (1, 2))  # (3, H-1, W-1, 2, 2)
-    even = (blocks.max((3, 4)) - blocks.min((3, 4)) <= FLAT).all(0)  # (H-1, W-1)
-    pixels = np.arange(height * width).reshape(height, width)
-    corners = [pixels[:-1, 1:], pixels[1:, :-1], pixels[1:, 1:]]  # of each block, beside the one at its top left
-    links = np.tile(pixels[:-1, :-1][even], 3), np.concatenate([corner[even] for corner in corners])
-    inside = np.zeros(height * width, bool)
-    inside[np.concatenate(links)] = True
-    _, compact, sizes = np.unique(connected(height * width, *links)[inside], return_inverse=True, return_counts=True)
-    if not len(sizes):
-        return torch.zeros(height, width, dtype=torch.long)
-    labels = np.full(height * width, -1, np.int64)
-    labels[inside] = np.argsort(np.argsort(-sizes, kind="stable"))[compact]  # rank by size
-    return torch.from_numpy(_grown(image, labels.reshape(height, width)))
-
-
-def _grown(image: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Labels (H, W) in which every -1 has become the label of a neighbour, the one with the nearest mean colour.
-
-    Small differences of colour go first: a line of one pixel is followed to its end before its sides are shared.
-    """
-    pixels, known = image.reshape(3, -1), labels.ravel() >= 0
-    counts = np.bincount(labels.ravel()[known])
-    means = np.stack([np.bincount(labels.ravel()[known], channel[known]) for channel in pixels], 1) / counts[:, None]
-    for limit in (*STAGES, np.inf):
-        while True:
-            around = np.pad(labels, 1, constant_values=-1)
-            beside = np.stack([around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]])  # (4, H, W)
-            away = np.abs(means[beside] - np.moveaxis(image, 0, -1)).max(-1)
-            away[(beside < 0) | (away > limit)] = np.inf
-            taken = (labels < 0) & (away.min(0) < np.inf)
-            if not taken.any():
-                break
-            labels = np.where(taken, np.take_along_axis(beside, away.argmin(0)[None], 0)[0], labels)
-    return labels
-
-
-# --- 2. motions: a segment is matched as a whole ---
-
-
-def near(mask: Tensor) -> Tensor:
-    """bool (H, W): the mask and the pixels within RING pixels of it."""
-    return F.max_pool2d(mask.float()[None], 2 * RING + 1, 1, RING)[0] > 0
+# --- motions: a segment is matched as a whole, though others may hide it ---
 
 
 def _cost_surfaces(frame: Tensor, masks: Tensor, still: Tensor, futures: Tensor, reach: int) -> list[Tensor]:
@@ -128,72 +75,6 @@ def _cost_surfaces(frame: Tensor, masks: Tensor, still: Tensor, futures: Tensor,
         cost_surface(frame, masks[k], rings[k], futures, _covered_by_others(frame, parts, places, futures, k), reach)
         for k in range(len(masks))
     ]
-
-
-def cost_surface(
-    frame: Tensor, mask: Tensor, ground: Tensor, futures: Tensor, covered: Tensor | None, reach: int
-) -> Tensor:
-    """(N, D, D), first axis dy: the cost of each displacement, in misses among the pixels of mask and ground (H, W).
-
-    `covered` bool (N, H, W): pixels of the futures that show something else, which may lie over the segment.
-    """
-    rows, columns = ((mask | ground).any(axis).nonzero().flatten() for axis in (1, 0))
-    surface = torch.zeros(len(futures), 2 * reach + 1, 2 * reach + 1)
-    if not len(rows):
-        return surface
-    top, left, bottom, right = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
-    window = (..., slice(top, bottom), slice(left, right))
-    wider = (..., slice(top, bottom + 2 * reach), slice(left, right + 2 * reach))  # of what is padded by the reach
-    weight, still = (mask | ground)[window].float(), frame[window]
-    outside = F.pad(torch.zeros_like(mask), (reach,) * 4, value=True)  # (H + 2 reach, W + 2 reach)
-    cheap = outside if covered is None else outside | F.pad(covered, (reach,) * 4)
-    least, most = torch.where(outside, HIDDEN, 0.0)[wider], torch.where(cheap, HIDDEN, 1.0)[wider]
-    target = F.pad(futures, (reach,) * 4)[wider]
-    for dy in range(2 * reach + 1):
-        for dx in range(2 * reach + 1):
-            place = (..., slice(dy, dy + bottom - top), slice(dx, dx + right - left))
-            miss = (target[place] - still).square_().sum(1).div_(FAR**2)  # (N, rows, columns)
-            surface[:, dy, dx] = (miss.minimum(most[place]).maximum(least[place]) * weight).sum((1, 2))
-    return surface
-
-
-def lowest(surface: Tensor) -> Tensor:
-    """The cheapest displacements (N, 2), dx and dy in whole pixels; of equal ones the shortest."""
-    side = surface.shape[1]
-    offset = torch.arange(side) - side // 2
-    length = (offset[:, None].square() + offset.square()).sqrt()
-    best = (surface + 1e-3 * length).flatten(1).argmin(1)
-    return torch.stack([best % side, best // side], 1).float() - side // 2
-
-
-def refined(surface: Tensor) -> Tensor:
-    """The cheapest displacements (N, 2) to a fraction of a pixel, by a parabola through the neighbours on each axis."""
-    side = surface.shape[1]
-    best = lowest(surface)
-    column, row = (best.long() + side // 2).unbind(1)
-    number = torch.arange(len(surface))
-    parts = []
-    for dy, dx in ((0, 1), (1, 0)):
-        before, after = (
-            surface[number, (row + sign * dy).clamp(0, side - 1), (column + sign * dx).clamp(0, side - 1)]
-            for sign in (-1, 1)
-        )
-        bend = before + after - 2 * surface[number, row, column]
-        parts.append(torch.where(bend > 1e-6, (before - after) / (2 * bend.clamp(min=1e-6)), 0.0).clamp(-0.5, 0.5))
-    return best + torch.stack(parts, 1)
-
-
-def sure(surface: Tensor) -> Tensor:
-    """bool (N,): whether all displacements that are as good as the best one lie close together, within the reach."""
-    good = surface <= surface.amin((1, 2), keepdim=True) + UNSURE  # (N, D, D)
-    close = []
-    for axis in (1, 2):
-        there = good.any(axis)  # (N, D)
-        index = torch.arange(there.shape[1])
-        first = torch.where(there, index, there.shape[1]).amin(1)
-        last = torch.where(there, index, -1).amax(1)
-        close.append((last - first <= ANYWHERE) & (first > 0) & (last < there.shape[1] - 1))
-    return torch.stack(close).all(0)
 
 
 def _covered_by_others(frame: Tensor, masks: list[Tensor], motions: list[Tensor], futures: Tensor, k: int) -> Tensor:
@@ -218,7 +99,7 @@ def unexplained(surface: Tensor, motion: Tensor) -> float:
     return float(excess / (surface.mean((1, 2)) - best).sum().clamp(min=1e-6))
 
 
-# --- 3. segments: regions that share a fate ---
+# --- segments: regions that share a fate ---
 
 
 def _join_regions(frame: Tensor, futures: Tensor, labels: Tensor, reach: int) -> tuple[Tensor, Tensor]:

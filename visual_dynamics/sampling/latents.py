@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from torch import Tensor
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
+
+if TYPE_CHECKING:
+    from visual_dynamics.sampling.predictor import EncodedImage
 
 ACTIVE_NATS = 0.01  # a dimension of z is stored where its posterior carries this much on average
 
@@ -40,8 +43,8 @@ BLOCK = 200_000  # numbers in memory at a time
 class LatentSource(Protocol):
     """Anything that draws motion codes."""
 
-    def draw(self, seeds: Sequence[int]) -> Tensor:
-        """One z for each seed: float32 (n, latent)."""
+    def draw(self, seeds: Sequence[int], image: EncodedImage) -> Tensor:
+        """One z for each seed, where the source wants it for this image: float32 (n, latent)."""
         ...
 
 
@@ -59,7 +62,7 @@ class Prior:
     def __init__(self, latent: int) -> None:
         self.latent = latent
 
-    def draw(self, seeds: Sequence[int]) -> Tensor:
+    def draw(self, seeds: Sequence[int], image: EncodedImage | None = None) -> Tensor:
         return noise_of([np.random.default_rng(seed) for seed in seeds], self.latent)
 
 
@@ -80,7 +83,7 @@ class TrainingPosteriors:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def draw(self, seeds: Sequence[int]) -> Tensor:
+    def draw(self, seeds: Sequence[int], image: EncodedImage | None = None) -> Tensor:
         generators = [np.random.default_rng(seed) for seed in seeds]
         rows = [int(generator.integers(len(self))) for generator in generators]
         return self.posterior(torch.tensor(rows)).sample(noise_of(generators, self.latent))
@@ -145,7 +148,7 @@ class LearnedPrior:
     factor: Tensor  # float32 (K, A, A), lower triangular: covariance = factor factor^T
     latent: int
 
-    def draw(self, seeds: Sequence[int]) -> Tensor:
+    def draw(self, seeds: Sequence[int], image: EncodedImage | None = None) -> Tensor:
         generators = [np.random.default_rng(seed) for seed in seeds]
         bounds = self.weight.double().cumsum(0)[:-1].numpy()  # between the components, in [0, 1]
         chosen = torch.from_numpy(np.searchsorted(bounds, [generator.random() for generator in generators]))

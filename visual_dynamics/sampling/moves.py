@@ -35,7 +35,7 @@ def each_future(predictor: Predictor, frame: Tensor, source: LatentSource, count
     """`futures` one by one, for results that do not fit into memory."""
     image = predictor.encode_image(frame)
     for first in range(0, count, PART):
-        z = source.draw(sample_seeds(seed, min(PART, count - first), first))
+        z = source.draw(sample_seeds(seed, min(PART, count - first), first), image)
         for batch in predictor.decode_batches(image, z):
             yield from batch
 
@@ -48,7 +48,8 @@ class ModelSampler:
 
     def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
         """One next frame for each seed: (n, 3, S, S)."""
-        return self.predictor.decode(self.predictor.encode_image(frame), self.source.draw(seeds))
+        image = self.predictor.encode_image(frame)
+        return self.predictor.decode(image, self.source.draw(seeds, image))
 
 
 # --- analogy: the motion of a pair on another image ---

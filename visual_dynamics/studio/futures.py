@@ -151,7 +151,7 @@ async def sample_futures(request: Request, body: FuturesBody, studio: Here) -> F
 
     def work(seen: Seen) -> Futures:
         source = seen.model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
-        codes = body.strength * source.draw(sample_seeds(body.seed, body.count, body.first))
+        codes = body.strength * source.draw(sample_seeds(body.seed, body.count, body.first), seen.encoded)
         found = zip(codes.tolist(), seen.moved(codes, most), strict=True)
         futures = [Future(number=k, z=z, url=as_url(picture)) for k, (z, picture) in enumerate(found, body.first)]
         return Futures(input=seen.still(body.full_size), futures=futures)

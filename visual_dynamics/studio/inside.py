@@ -170,7 +170,8 @@ def _relations(body: RelationsBody, seen: Seen) -> RelationsShown:
     model, box = seen.model, seen.placed.box
     frame = seen.encoded.frame
     source = model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
-    following = model.predictor.decode(seen.encoded, source.draw(sample_seeds(body.seed, RELATED_FUTURES)))
+    codes = source.draw(sample_seeds(body.seed, RELATED_FUTURES), seen.encoded)
+    following = model.predictor.decode(seen.encoded, codes)
     found = relations_of(frame, following, body.seed)
     graph = found.graph()
     nodes = []
