@@ -1,6 +1,7 @@
 """Packed characters: what is read is what was written, damage is an error, colours are those of the palette."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,55 @@ def test_pairs_have_the_colours_of_the_palette(background: float) -> None:
     both = mix_pairs(pairs, pairs, 0.5)
     assert torch.equal(both.frames[: len(pairs)], frames)
     assert torch.equal(pairs.resized(6).frames, plain.resized(6).frames)
+
+
+def levels_character(clips: dict[tuple[str, str], list[int]], body: str = "male") -> PackedCharacter:
+    """Of 1 x 1 pixels: (animation, view) -> a grey level from 0 to 9 for each frame; a step is 25 of 255."""
+    colours = np.full((10, 4), 255, np.uint8)
+    colours[:, :3] = 25 * np.arange(10, dtype=np.uint8)[:, None]
+    index = np.array([level for levels in clips.values() for level in levels], np.uint8)
+    named = tuple(Clip(*names, len(levels)) for names, levels in clips.items())
+    return PackedCharacter(index[:, None, None], colours, named, {"body": body, "number": 0, "worn": {}})
+
+
+def standing_character() -> PackedCharacter:
+    walk = {("walk", "up"): [0, 3, 6], ("walk", "down"): [9, 6, 3]}
+    return levels_character(walk | {("slash", "up"): [0, 6], ("slash", "down"): [9, 3], ("hurt", "up"): [9]})
+
+
+def test_pairs_from_the_standing_frame_by_hand() -> None:
+    """Frames: walk up 0-2, down 3-5; slash up 6-7, down 8-9; hurt up 10. Slash begins with the standing frame."""
+    one = standing_character()
+    assert one.distance(0, 2) == pytest.approx(3 * (150 / 255) ** 2)
+    assert one.standing() == {"up": 0, "down": 3}
+    found = {(clip.animation, clip.view): frames for clip, frames in one.begins(0.1).items()}
+    assert found == {
+        ("walk", "up"): (0, 1),
+        ("walk", "down"): (3, 4),
+        ("slash", "up"): (0, 7),
+        ("slash", "down"): (3, 9),
+        ("hurt", "up"): (0, 10),
+    }
+    assert ("walk", "up") not in {(clip.animation, clip.view) for clip in one.begins(1.1)}
+
+
+def moves(between: str) -> Counter[tuple[int, int]]:
+    pairs = packed_pairs([standing_character()], between, 1, 0)
+    return Counter(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+
+
+def test_starts_are_a_fifth_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins = standing_character().begins
+    monkeypatch.setattr(PackedCharacter, "begins", lambda self: begins(0.1))
+    starts = {(0, 1), (3, 4), (0, 7), (3, 9), (0, 10)}
+    neighbours = moves("neighbours")
+    assert moves("neighbours+starts") == neighbours + Counter(starts)  # no fewer than once
+    mostly = moves("mostly")
+    more = moves("mostly+starts") - mostly
+    assert set(more) == starts and set(more.values()) == {round(mostly.total() / 4 / 5)}
+    of_any = moves("any+standing") - moves("any")
+    clips = {0: [0, 1, 2, 6, 7, 10], 3: [3, 4, 5, 8, 9]}
+    assert set(of_any) == {(still, place) for still, places in clips.items() for place in places}
 
 
 def test_damage_is_an_error(tmp_path: Path) -> None:

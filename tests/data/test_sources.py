@@ -172,3 +172,8 @@ def test_what_does_not_fit_is_an_error() -> None:
 
 def test_composed_characters_are_cut_as_they_were_made() -> None:
     assert f"{CELL}x{CELL}" == COMPOSED_LAYOUT
+
+
+def test_pairs_from_standing_frames_need_packed_characters(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="between=any\\+starts is for packed characters"):
+        open_data(DataSpec("shapes", 16, between="any+starts"), "train", 4)

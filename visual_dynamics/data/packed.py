@@ -14,9 +14,10 @@ import lzma
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import lru_cache
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,6 +31,9 @@ TABLE = "packed.json"
 CHUNK = 64  # characters a file: some 2 MB of LPC art
 COLOURS = 256  # rows of a palette; row 0 is transparent
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 2**26}]  # far enough back to find a layer drawn before
+STANDING = "walk"  # its first frame shows a character that stands
+MOVED = 30.0  # squared difference from the standing frame: first frames of LPC art have 0 to 10 if they stand, or 39 up
+STARTS = 0.2  # share of pairs that begin at a standing frame, where they are asked for
 MAX_SIDE, MAX_CHARACTERS, MAX_FRAMES = 256, 100_000, 4_096  # a larger table is an error before anything is unpacked
 
 Bytes = NDArray[np.uint8]
@@ -54,6 +58,35 @@ class PackedCharacter:
     def rgba(self) -> Bytes:
         """(T, S, S, 4)"""
         return self.colours[self.index]
+
+    def over_black(self, places: Sequence[int]) -> Bytes:
+        """Some frames, (n, S, S, 3)."""
+        return _over_grey(self.colours, 0)[self.index[list(places)]]
+
+    def ranges(self) -> list[range]:
+        """The places of the frames of each clip."""
+        return [range(*ends) for ends in pairwise(accumulate((clip.frames for clip in self.clips), initial=0))]
+
+    def distance(self, one: int, other: int) -> float:
+        """Squared difference of two frames over black: colours in [0, 1], summed over all pixels."""
+        colours = _over_grey(self.colours, 0).astype(np.float32) / 255
+        changed = self.index[one] != self.index[other]
+        return float(np.square(colours[self.index[one][changed]] - colours[self.index[other][changed]]).sum())
+
+    def standing(self) -> dict[str, int]:
+        """View -> the place of the standing frame."""
+        clips = zip(self.clips, self.ranges(), strict=True)
+        return {clip.view: places[0] for clip, places in clips if clip.animation == STANDING}
+
+    def begins(self, limit: float = MOVED) -> dict[Clip, tuple[int, int]]:
+        """Of each clip the standing frame of its view, and its first frame that is unlike this one."""
+        standing, found = self.standing(), {}
+        for clip, places in zip(self.clips, self.ranges(), strict=True):
+            if (still := standing.get(clip.view)) is not None:
+                unlike = (place for place in places if self.distance(still, place) > limit)
+                if (first := next(unlike, None)) is not None:
+                    found[clip] = still, first
+        return found
 
 
 def holds_packed(path: Path) -> bool:
@@ -125,33 +158,56 @@ def read_packed(
     return found
 
 
-def packed_pairs(characters: Sequence[PackedCharacter], between: Between, size: int, background: float) -> Pairs:
+def packed_pairs(characters: Sequence[PackedCharacter], between: str, size: int, background: float) -> Pairs:
     """Pairs of frames within each clip, in the middle of size x size pixels; `background` shows where there is nothing.
+
+    between: as `clip_moves` has it. With "+starts" a fifth of the pairs go from the standing frame to the first frame
+    of each animation seen from that side; with "+standing" to any frame of it.
 
     Frames stay one byte a pixel; a smaller network sees them made smaller, never cut.
     """
     if not characters:
         raise UserError("there are no characters to make pairs of")
+    within, _, also = between.partition("+")
     side = characters[0].index.shape[-1]
     frames, owners, palettes = [], [], []
-    places: list[tuple[int, int]] = []
-    start = 0
+    moves: list[NDArray[np.int64]] = []  # (n, 2) each: from where to where
+    starts: list[tuple[int, int]] = []
+    before = 0
     for number, one in enumerate(characters):
-        for clip in one.clips:
-            places += clip_moves(range(start, start + clip.frames), between)
-            start += clip.frames
+        moves += [before + places[0] + _moves(len(places), cast(Between, within)) for places in one.ranges()]
+        starts += [(before + still, before + place) for still, place in _starts(one, also)]
+        before += len(one.index)
         frames.append(one.index)
         owners.append(np.full(len(one.index), number, np.int32))
-        palettes.append(_over_grey(one.colours, background))
-    if not places:
+        palettes.append(np.resize(_over_grey(one.colours, background), (COLOURS, 3)))
+    pairs = np.concatenate(moves)  # (N, 2)
+    if not len(pairs):
         raise UserError("the characters have no two frames of one animation")
+    if starts:
+        times = max(1, round(STARTS / (1 - STARTS) * len(pairs) / len(starts)))
+        pairs = np.concatenate([pairs, np.tile(np.array(starts), (times, 1))])
     index = torch.from_numpy(np.concatenate(frames))
     if size > side:
-        before = (size - side) // 2
-        index = torch.nn.functional.pad(index, (before, size - side - before) * 2)
+        margin = (size - side) // 2
+        index = torch.nn.functional.pad(index, (margin, size - side - margin) * 2)
     store = IndexedFrames(index, torch.from_numpy(np.stack(palettes)), torch.from_numpy(np.concatenate(owners)), size)
-    first, second = torch.tensor(places, dtype=torch.int64).T.contiguous()
+    first, second = torch.from_numpy(pairs).T.contiguous()
     return Pairs(store, first, second)
+
+
+@lru_cache
+def _moves(frames: int, between: Between) -> NDArray[np.int64]:
+    return np.array(clip_moves(range(frames), between), np.int64).reshape(-1, 2)
+
+
+def _starts(one: PackedCharacter, also: str) -> list[tuple[int, int]]:
+    """Pairs from the standing frames of a character."""
+    begins = one.begins() if also else {}
+    if also == "starts":
+        return list(begins.values())
+    clips = zip(one.clips, one.ranges(), strict=True)
+    return [(begins[clip][0], place) for clip, places in clips if clip in begins for place in places]
 
 
 def _over_grey(colours: Bytes, background: float) -> Bytes:

@@ -99,6 +99,8 @@ def open_data(
     kind = recognise(spec)
     if stream and kind != "footage":
         raise UserError(f"{spec.data} cannot be streamed, only what visual-dynamics prepare videos has made")
+    if "+" in spec.between and kind != "packed":
+        raise UserError(f"between={spec.between} is for packed characters, which `prepare lpc` makes of a checkout")
     if kind == "drawn":
         return _drawn(spec, split, count, device, wear)
     if kind == "footage":
@@ -179,8 +181,7 @@ def _packed(spec: DataSpec, split: DataSplit) -> Pairs | None:
     characters = read_packed(Path(spec.data), lambda number: _is_held_out(number) == (split != "train"))
     if not characters:
         return None
-    between = cast(Between, spec.between)
-    return packed_pairs(characters, between, max(64, spec.size), spec.background).resized(spec.size)
+    return packed_pairs(characters, spec.between, max(64, spec.size), spec.background).resized(spec.size)
 
 
 def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:

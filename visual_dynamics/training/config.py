@@ -19,6 +19,7 @@ from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
 BETA_GROWS = (0.3, 0.6)  # shares of the budget between which the weight of the KL term goes from 1 to beta
 MAX_ZOOM = 8
+BETWEEN = ("neighbours", "any", "mixed", "mostly")
 DATA, NETWORK, TRAINING = "Data", "Network", "Training"  # groups of options
 
 AUGMENTATIONS: dict[str, tuple[str, str]] = {  # name -> (what =NUMBER is, what it does); in the order of augment.py
@@ -68,8 +69,9 @@ class TrainingConfig:
     between: str = option(
         "neighbours",
         "Which two frames of an animation make a pair: neighbours; any two; any two, with neighbours half (mixed) or "
-        "nine tenths (mostly) of the time.",
-        choices=("neighbours", "any", "mixed", "mostly"),
+        "nine tenths (mostly) of the time. Of packed characters +starts adds the first frame of each animation after a "
+        "standing frame, +standing all of them: mostly+starts.",
+        choices=tuple(within + also for also in ("", "+starts", "+standing") for within in BETWEEN),
     )
     stream: bool = option(False, "Leave prepared videos on the disk, even if they would fit into memory.")
 

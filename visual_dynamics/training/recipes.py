@@ -1,4 +1,4 @@
-"""How every shipped model is made: `visual-dynamics train RUN --recipe NAME`.
+"""How every shipped model is made, and models to come: `visual-dynamics train RUN --recipe NAME`.
 
 A recipe is one training, or one after the other, and what becomes of the weights at the end. The released runs had a
 budget in minutes; the steps here are those that they reached. Results are on the cards, visual_dynamics/models/NAME.md.
@@ -53,6 +53,8 @@ PEOPLE = configure(
     },
     SHAPES,
 )
+LPC = "characters packed by `visual-dynamics prepare lpc CHECKOUT --items train` (docs/training.md)"
+NOT_YET = "no released run yet; minutes are at the rate of `sprites` and `sprites-poses`"
 CHARACTERS = "Reed's sprites, packed by `visual-dynamics prepare sprites`"
 
 RECIPES: dict[str, Recipe] = {
@@ -76,6 +78,18 @@ RECIPES: dict[str, Recipe] = {
     ),
     "sprites-poses": Recipe(
         (replace(SPRITES, between="any", beta=50.0, steps=14_621),), 10.3, "error 3.3, copying 219.5", CHARACTERS
+    ),
+    "sprites-lpc": Recipe(
+        (replace(SPRITES, between="mostly+starts", augment=("shift=16", "jitter=2"), beta=400.0, steps=30_000),),
+        23.0,
+        NOT_YET,
+        LPC,
+    ),
+    "sprites-lpc-poses": Recipe(
+        (replace(SPRITES, between="any+standing", augment=("mirror", "shift=16"), beta=50.0, steps=30_000),),
+        21.0,
+        NOT_YET,
+        LPC,
     ),
     "people": Recipe(
         (
