@@ -43,6 +43,7 @@ def reproduce(
     seed: SeedOption = 0,
     samples: Annotated[int | None, typer.Option(help="Number to measure or show, if not the usual one.")] = None,
     sprites: Annotated[Path | None, typer.Option(help="Folder of Reed's sprites, for tables on them.")] = None,
+    lpc: Annotated[Path | None, typer.Option(help="Checkout of the LPC generator, for tables on its art.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Folder or zip of pairs, to measure on or show.")] = None,
     footage: Annotated[Path | None, typer.Option(help="Folder of prepared videos, to measure on.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)] = None,
@@ -58,7 +59,7 @@ def reproduce(
             typer.echo(f"{known:13} {experiment.summary}")
         return
     given: dict[str, Any] = {"model": model, "sprites": sprites, "samples": samples, "pairs": pairs, "footage": footage}
-    given |= {"seed": seed, "small": small or None} | parse_settings(settings or [])
+    given |= {"lpc": lpc, "seed": seed, "small": small or None} | parse_settings(settings or [])
     if name == "all":
         whole = run_all(EXPERIMENTS, given, out, chosen_device(), typer.echo)
         write_report(EXPERIMENTS, out, out / PAGE)

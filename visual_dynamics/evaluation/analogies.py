@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -81,8 +82,17 @@ def squared_error(predicted: Tensor, truth: Tensor) -> Tensor:
     return (predicted.clamp(0, 1) - truth)[:, :, INSIDE, INSIDE].square().flatten(1).sum(1)
 
 
+class Asked(Protocol):
+    """Questions of any kind."""
+
+    @property
+    def source(self) -> Numbers: ...  # (N,) places of characters
+    @property
+    def target(self) -> Numbers: ...
+
+
 def by_families(
-    errors: Sequence[Tensor], asked: Sequence[Questions], chosen: Sequence[NDArray[np.bool_]], families: Numbers
+    errors: Sequence[Tensor], asked: Sequence[Asked], chosen: Sequence[NDArray[np.bool_]], families: Numbers
 ) -> NDArray[np.float64]:
     """Sums of errors and numbers of questions, by animation, family of the source and of the target: (2, A, K, K)."""
     totals = np.zeros((2, len(asked), *[int(families.max()) + 1] * 2))
@@ -93,18 +103,26 @@ def by_families(
     return totals
 
 
-def average_interval(totals: NDArray[np.float64]) -> Interval:
-    """Interval of the average of the animations, from (2, A, K, K): K families are drawn again, for both roles."""
+def average_interval(totals: NDArray[np.float64], copies: NDArray[np.float64] | None = None) -> Interval:
+    """Interval of the average of the animations, from (2, A, K, K): K families are drawn again, for both roles.
 
+    With `copies`, totals of another error of the same questions: of the ratio of the two averages.
+    """
     if not totals[1].sum((1, 2)).all():  # an animation without a question
         return float("nan"), float("nan")
-    within = totals.diagonal(axis1=2, axis2=3)  # (2, A, K)
-    between = totals - within[..., None] * np.eye(totals.shape[-1])
 
     def drawn_again(drawn: Numbers) -> float:
         times = np.bincount(drawn, minlength=totals.shape[-1])
-        errors, questions = between @ times @ times + within @ times  # (A,) each
-        with np.errstate(invalid="ignore"):  # an animation of which no question was drawn: nan
-            return float((errors / questions).mean())
+        found = _average(totals, times)
+        return found if copies is None else found / _average(copies, times)
 
     return bootstrap_interval(drawn_again, totals.shape[-1])
+
+
+def _average(totals: NDArray[np.float64], times: NDArray[np.int64]) -> float:
+    """Of (2, A, K, K), with each family K counted so many times; nan if an animation is left without a question."""
+    within = totals.diagonal(axis1=2, axis2=3)  # (2, A, K)
+    between = totals - within[..., None] * np.eye(totals.shape[-1])
+    errors, questions = between @ times @ times + within @ times  # (A,) each
+    with np.errstate(invalid="ignore"):
+        return float((errors / questions).mean())

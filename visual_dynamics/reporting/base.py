@@ -36,7 +36,16 @@ DIGESTS = {  # option that names a model -> the key of its weights' digest in th
     "autoencoder": "autoencoder_weights",
     "integer_model": "integer_weights",
 }
-FLAGS = ("samples", "seed", "small", "model", "sprites", "pairs", "footage")  # --NAME; others are --set NAME=VALUE
+FLAGS = (
+    "samples",
+    "seed",
+    "small",
+    "model",
+    "sprites",
+    "lpc",
+    "pairs",
+    "footage",
+)  # --NAME; others are --set NAME=VALUE
 SINGLE_ONLY = ("model", "samples")  # options with another meaning in each experiment: not for all at once
 
 Progress = Callable[[str, float], None]  # name of a step, and the share of it that is done
@@ -137,7 +146,7 @@ def run_all(
     for option in SINGLE_ONLY:
         if given.get(option) is not None:
             raise UserError(f"reproduce all has no option --{option}: give it to one experiment")
-    for place in ("sprites", "pairs", "footage"):
+    for place in ("sprites", "lpc", "pairs", "footage"):
         if given.get(place) is not None and not given[place].exists():
             raise UserError(f"no such folder or zip: {given[place]}")
     check_folder(folder)
@@ -190,6 +199,13 @@ def sprites_folder(options: Any) -> Path:
     return Path(options.sprites)
 
 
+def lpc_checkout(options: Any) -> Path:
+    """The checkout of the LPC generator, for experiments that compose characters of it."""
+    if options.lpc is None:
+        raise UserError("this is measured on characters of the LPC generator: give a checkout of it with --lpc")
+    return Path(options.lpc)
+
+
 def without_nan(value: Any) -> Any:
     """Replace NaN and infinity by None: JSON has neither."""
     if isinstance(value, dict):
@@ -204,7 +220,7 @@ def _check_paths(options: Any, folder: Path) -> None:
     check_folder(folder)
     if runs := getattr(options, "runs", None):
         check_folder(runs)
-    for place in ("pairs", "sprites", "footage", "layers"):
+    for place in ("pairs", "sprites", "lpc", "footage", "layers"):
         path = getattr(options, place, None)
         if path is not None and not path.exists():
             raise UserError(f"no such folder or zip: {path}")

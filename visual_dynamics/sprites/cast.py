@@ -6,15 +6,23 @@ import csv
 import io
 import itertools
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from visual_dynamics.data.packed import PackedCharacter, pack
 from visual_dynamics.errors import UserError
-from visual_dynamics.sprites.generator import Generator
-from visual_dynamics.sprites.outfits import ATTEMPTS, NEEDED, Composed, Items, compose, draw_outfit
+from visual_dynamics.sprites.generator import BODY_TYPES, Generator
+from visual_dynamics.sprites.outfits import (
+    ATTEMPTS,
+    NEEDED,
+    Composed,
+    Items,
+    compose,
+    draw_outfit,
+    held_out_items,
+)
 
 CREDITS = "CREDITS.csv"  # in a checkout, and beside what is made of it
 COLUMNS = ("filename", "notes", "authors", "licenses", "urls")
@@ -74,6 +82,43 @@ def write_cast(
     return cast
 
 
+def draw_cast(
+    generator: Generator,
+    count: int,
+    seed: int,
+    items: Items,
+    bodies: Sequence[str] = BODY_TYPES,
+    whole: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[PackedCharacter]:
+    """Distinct characters in memory, of the body types in turn; of held-out items, each wears at least one.
+
+    whole: only characters that have every animation of their body.
+    """
+    found: dict[str, PackedCharacter] = {}
+    held_out = held_out_items()
+    known = [body for body in bodies if generator.wearable(body).get("body")]
+    if not known:
+        raise UserError(f"{generator.folder} has no body that is {' or '.join(bodies)}")
+    for number in range(count):
+        body = known[number % len(known)]
+        for attempt in range(ATTEMPTS):
+            made = _make(generator, seed, number, attempt, items, (body,))
+            if made is None or (items == "held-out" and not any(w.item.key in held_out for w in made.outfit.worn)):
+                continue
+            own = next(worn.item for worn in made.outfit.worn if worn.item.slot == "body")
+            if whole and generator.animations(own, body) != set(made.animations):
+                continue
+            packed = made.packed(number)
+            if packed.facts["sha256"] not in found:
+                found[packed.facts["sha256"]] = packed
+                break
+        else:
+            raise UserError(f"the {items} items of {generator.folder} make no further {body} character, after {number}")
+        progress(number + 1, count)
+    return list(found.values())
+
+
 def _attempts(checkout: Path, count: int, seed: int, items: Items, workers: int) -> Iterator[Iterator[Composed]]:
     """For each number the first good draw, made by the workers, and then further ones, made here when asked for."""
     own = Generator(checkout)
@@ -106,9 +151,11 @@ def _first(what: tuple[int, int, Items]) -> tuple[int, Composed | None]:
     return ATTEMPTS, None
 
 
-def _make(generator: Generator, seed: int, number: int, attempt: int, items: Items) -> Composed | None:
+def _make(
+    generator: Generator, seed: int, number: int, attempt: int, items: Items, bodies: Sequence[str] = BODY_TYPES
+) -> Composed | None:
     """None: a draw that cannot be used, as it has no walk, or too many colours."""
-    outfit = draw_outfit(generator, seed, number, attempt, items)
+    outfit = draw_outfit(generator, seed, number, attempt, items, bodies)
     try:
         made = compose(generator, outfit)
     except UserError:
