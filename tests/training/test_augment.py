@@ -3,9 +3,11 @@ trained models can be made again."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from visual_dynamics.data.pairs import mix
-from visual_dynamics.training.augment import LIST, ShuffledOrder, draw, step_noise
+from visual_dynamics.data.pairs import Pair, mix
+from visual_dynamics.training.augment import LIST, ShuffledOrder, augment, displaced, draw, step_noise
+from visual_dynamics.training.config import TrainingConfig
 
 DRAWN = {  # sum, two values
     "zoom": [32.7266, 0.0135, 1.0],
@@ -15,11 +17,12 @@ DRAWN = {  # sum, two values
     "colour-jitter": [95.4587, 0.9434, 0.07],
     "permute-channels": [188.0, 1.0, 0.0],
     "jitter": [9.0, 1.0, -1.0],
+    "displace": [11.8586, 0.0, -1.2364],
 }
 
 
 @pytest.mark.parametrize("name", LIST)
-def test_draws_are_those_of_the_first_release(name: str) -> None:
+def test_draws_are_those_of_released_models(name: str) -> None:
     values = draw(name, 2, step=3, batch=32, seed=7).double()
     assert [round(float(value), 4) for value in (values.sum(), values.flatten()[5], values.flatten()[-3])] == DRAWN[
         name
@@ -51,3 +54,52 @@ def test_noise() -> None:
 
 def test_mixed_seeds_do_not_meet() -> None:
     assert len({mix(seed, number) for seed in range(50) for number in range(200)}) == 10_000
+
+
+def random_pair(size: int, count: int = 2) -> Pair:
+    frames = torch.rand(2, count, 3, size, size, generator=torch.Generator().manual_seed(0))
+    return Pair(*frames)
+
+
+@pytest.mark.parametrize(("dy", "dx"), [(0, 0), (3, -2), (-5, 5)])
+def test_a_displaced_pair_is_the_same_motion_at_another_place(dy: int, dx: int) -> None:
+    """The oracle: both frames in a mirrored margin, cut out (dy, dx) away."""
+    pair = random_pair(16)
+    view = displaced(pair, torch.tensor([[0.0, dy, dx]] * 2), 16)
+    for seen, frame in zip(view, pair, strict=True):
+        around = torch.cat([frame.flip(3), frame, frame.flip(3)], 3)
+        around = torch.cat([around.flip(2), around, around.flip(2)], 2)
+        torch.testing.assert_close(seen, around[:, :, 16 - dy : 32 - dy, 16 - dx : 32 - dx], rtol=0, atol=1e-5)
+    kept = [slice(max(0, by), 16 + min(0, by)) for by in (dy, dx)]
+    source = [slice(max(0, -by), 16 + min(0, -by)) for by in (dy, dx)]
+    motion, seen_motion = (x.difference for x in (pair, view))
+    torch.testing.assert_close(seen_motion[:, :, *kept], motion[:, :, *source], rtol=0, atol=1e-5)
+
+
+def test_a_displaced_pair_is_grown_about_its_middle_first() -> None:
+    pair = random_pair(16)
+    grown = displaced(pair, torch.tensor([[16.0, 0, 0], [16.0, 2, 0]]), 16).frame
+    twice = F.interpolate(pair.frame, scale_factor=2, mode="bilinear", align_corners=False)
+    torch.testing.assert_close(grown[0], twice[0, :, 8:24, 8:24], rtol=0, atol=1e-5)
+    torch.testing.assert_close(grown[1], twice[1, :, 6:22, 8:24], rtol=0, atol=1e-5)
+
+
+def test_displacements_stay_within_what_is_asked_for() -> None:
+    growth, dy, dx = draw("displace", 8, step=5, batch=4_000, seed=1).unbind(1)
+    for moved in (dy, dx):
+        assert set(moved.tolist()) == set(range(-8, 9))
+    assert 0.45 < float((growth == 0).float().mean()) < 0.55
+    assert -8 <= growth.min() < -7.9 and 7.9 < growth.max() <= 8
+
+
+def test_only_the_motion_encoder_sees_a_pair_displaced() -> None:
+    config = TrainingConfig(preset="tiny", latent=None, batch=8, augment=("displace=4",))
+    pair = random_pair(16, count=8)
+    target, view = augment(pair, config, step=3, part=slice(0, 8))
+    assert target is pair
+    drawn = draw("displace", 4, 3, 8, config.seed)
+    torch.testing.assert_close(view.frame, displaced(pair, drawn, 16).frame)
+    assert not torch.allclose(view.difference, pair.difference)
+    again, half = (augment(Pair(*(x[part] for x in pair)), config, 3, part)[1] for part in (slice(0, 8), slice(4, 8)))
+    assert torch.equal(again.frame, view.frame)  # a resumed run, or another process, sees the same
+    torch.testing.assert_close(half.frame, view.frame[4:])

@@ -59,8 +59,13 @@ def zoomed(pair: Pair, windows: Tensor, size: int) -> Pair:
     nothing = torch.zeros_like(side)
     across, down = 2 * left + side - 1, 2 * top + side - 1  # the window's middle, the frame being [-1, 1]
     maps = torch.stack([side, nothing, across, nothing, side, down], 1).view(-1, 2, 3)
-    grid = F.affine_grid(maps, [len(side), 3, size, size], align_corners=False)
-    frames = (F.grid_sample(frame, grid, padding_mode="border", align_corners=False) for frame in pair)
+    return sampled(pair, maps, size, "border")
+
+
+def sampled(pair: Pair, maps: Tensor, size: int, outside: str) -> Pair:
+    """Frames of size x size pixels: place p of pair b shows what lies at maps[b] (p, 1); the frame is [-1, 1]."""
+    grid = F.affine_grid(maps, [len(maps), 3, size, size], align_corners=False)
+    frames = (F.grid_sample(frame, grid, padding_mode=outside, align_corners=False) for frame in pair)
     return Pair(*(frame.contiguous(memory_format=torch.channels_last) for frame in frames))
 
 
@@ -113,6 +118,26 @@ def shifted(pair: Pair, offsets: Tensor, _: int) -> Pair:
             frame = frame.gather(axis, source.view(shape).expand_as(frame))
         frames.append(frame.contiguous(memory_format=torch.channels_last))
     return Pair(*frames)
+
+
+def draw_displacements(generator: Generator, batch: int, pixels: float) -> Tensor:
+    """(growth, dy, dx), each up to `pixels`, (B, 3): half of the pairs keep their size and move by whole pixels."""
+    reach = int(pixels)
+    moves = torch.randint(-reach, reach + 1, (batch, 2), generator=generator)
+    growth, half = torch.rand(2, batch, 1, generator=generator)
+    return torch.cat([torch.where(half < 0.5, 0.0, (2 * growth - 1) * pixels), moves], 1)
+
+
+def displaced(pair: Pair, drawn: Tensor, size: int) -> Pair:
+    """Both frames of pair b grown by drawn[b, 0] pixels a side about their middle, then moved by (dy, dx).
+
+    What comes in from outside is the mirrored picture: a constant or a repeated edge would show how far it was moved.
+    """
+    growth, dy, dx = (2 * without_waiting(values, pair.frame.device) / size for values in drawn.unbind(1))
+    side = 1 / (1 + growth / 2)  # of the window that is seen, the frame being [-1, 1]
+    nothing = torch.zeros_like(side)
+    maps = torch.stack([side, nothing, -side * dx, nothing, side, -side * dy], 1).view(-1, 2, 3)
+    return sampled(pair, maps, size, "reflection")
 
 
 def draw_colours(generator: Generator, batch: int, _: float) -> Tensor:
@@ -176,6 +201,7 @@ LIST = {  # in this order: those that change both alike come first
         lambda pair, orders, size: permuted(pair, orders[:, 1]),
     ),
     "jitter": Augmentation(0x0FF5E7, draw_jitters, lambda pair, offsets, size: pair, shifted),
+    "displace": Augmentation(0xD15B1ACE, draw_displacements, lambda pair, drawn, size: pair, displaced),
 }
 
 

@@ -30,6 +30,7 @@ AUGMENTATIONS: dict[str, tuple[str, str]] = {  # name -> (what =NUMBER is, what 
     "colour-jitter": ("", "give each pair another hue, saturation, contrast and brightness"),
     "permute-channels": ("", "show the motion encoder another order of red, green and blue: z cannot hold colours"),
     "jitter": ("pixels", "move each frame that the motion encoder sees by up to this many pixels"),
+    "displace": ("pixels", "show the motion encoder the pair moved and grown by up to this many: z cannot hold places"),
 }
 
 
