@@ -169,8 +169,8 @@ def full_pass(network: VisualDynamics, frame: Tensor, z: Tensor) -> Tensor:
     ]
     enlarged = torch.cat([F.interpolate(maps, size=frame.shape[-2:]) for maps in moved], dim=1)  # (1, 128, S, S)
     decoder = network.motion_decoder
-    difference = decoder.last(decoder.hidden(decoder.normalise(decoder.wide(enlarged))))
-    return (frame + difference / network.config.difference_scale).clamp(0, 1)
+    layers = decoder.last(decoder.hidden(decoder.normalise(decoder.wide(enlarged)))) / network.config.difference_scale
+    return (frame + network.difference(layers, frame)).clamp(0, 1)
 
 
 def by_unfold(maps: Tensor, kernels: Tensor) -> Tensor:

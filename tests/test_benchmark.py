@@ -76,7 +76,7 @@ def test_other_forms_of_the_cross_convolution_are_right(form: speed.Form) -> Non
 def test_full_pass_is_the_network(tiny_weights: Weights) -> None:
     network, frame, z = tiny_weights.network.eval(), torch.rand(1, 3, 16, 16), seeded(1, 200)
     with torch.no_grad():
-        difference = network.decode(network.encode_image(frame), network.kernel_decoder(z))
+        difference = network.decode(network.encode_image(frame), network.kernel_decoder(z), frame)
         torch.testing.assert_close(speed.full_pass(network, frame, z), (frame + difference).clamp(0, 1))
 
 

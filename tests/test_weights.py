@@ -189,7 +189,8 @@ def test_a_file_without_the_motion_encoder_still_samples(tiny_weights: Weights, 
     assert tiny_weights.encodes_motion and not light.encodes_motion
     frame, z = seeded(1, 3, TINY.size, TINY.size), seeded(1, TINY.latent)
     one, two = (
-        w.network.decode(w.network.encode_image(frame), w.network.kernel_decoder(z)) for w in (tiny_weights, light)
+        w.network.decode(w.network.encode_image(frame), w.network.kernel_decoder(z), frame)
+        for w in (tiny_weights, light)
     )
     assert torch.equal(one, two)
     assert torch.equal(light.posteriors.mean, tiny_weights.posteriors.mean)

@@ -135,7 +135,7 @@ class Model:
         """`sample` one by one, uint8 (H, W, 3), for results that do not fit into memory."""
         n, seed, latents = _whole("n", n, 1, MAX_SAMPLES), _seed(seed), self.source(source)
         canvas = self._canvas(image, n, full_size)
-        return canvas.futures(each_future(self.predictor, canvas.frame, latents, n, seed), full_size)
+        return canvas.futures(each_future(self.predictor, self._seen(canvas), latents, n, seed), full_size)
 
     def poke(
         self,
@@ -149,7 +149,7 @@ class Model:
         """A latent source for this image: of that many sampled codes those that move its poked part as wanted."""
         canvas, codes = self.open(image), _whole("codes", codes, 1, MAX_SAMPLES)
         wanted = in_frame(poke, canvas.pixels.shape[:2], canvas.box)
-        encoded = self.predictor.encode_image(canvas.frame)
+        encoded = self.predictor.encode_image(self._seen(canvas))
         return poked_codes(self.predictor, encoded, self.source(source), wanted, _seed(seed), codes, progress)
 
     def encode(self, before: AnyImage, after: AnyImage) -> Motion:
@@ -167,7 +167,7 @@ class Model:
         if mean.shape != (latent,) or not np.isfinite(mean).all():
             raise UserError(f"the motion code does not belong to this model: it needs {latent:,} finite numbers")
         canvas = self._canvas(image, 1, full_size)
-        return next(canvas.futures([apply_motion(self.predictor, canvas.frame, torch.tensor(mean))], full_size))
+        return next(canvas.futures([apply_motion(self.predictor, self._seen(canvas), torch.tensor(mean))], full_size))
 
     def extrapolate(
         self, image: AnyImage, steps: int = 8, seed: int = 0, source: AnySource | None = None, full_size: bool = False
@@ -184,8 +184,9 @@ class Model:
         """`extrapolate` one by one, uint8 (H, W, 3); the image itself first."""
         steps, seed, latents = _whole("steps", steps, 1, MAX_STEPS), _seed(seed), self.source(source)
         canvas = self._canvas(image, steps + 1, full_size)
-        motion = latents.draw(sample_seeds(seed, 1), self.predictor.encode_image(canvas.frame))[0]
-        frames = extrapolation(self.predictor, canvas.frame, motion, steps, canvas.in_own_colours)
+        seen = self._seen(canvas)
+        motion = latents.draw(sample_seeds(seed, 1), self.predictor.encode_image(seen))[0]
+        frames = extrapolation(self.predictor, seen, motion, steps, canvas.in_own_colours)
         return canvas.clip(frames, full_size)
 
     def traverse(self, image: AnyImage, n: int = 5) -> list[Strip]:
@@ -195,7 +196,7 @@ class Model:
         if not chosen:
             raise UserError("no dimension of z carries motion in this model")
         canvas, steps = self.open(image), torch.cat([path(used, dimension, values) for dimension in chosen])
-        pictures = canvas.pictures(traverse(self.predictor, canvas.frame, steps))
+        pictures = canvas.pictures(traverse(self.predictor, self._seen(canvas), steps))
         return [
             Strip(dimension, float(used.nats[dimension]), values.tolist(), frames)
             for dimension, frames in zip(chosen, np.split(pictures, len(chosen)), strict=True)
@@ -231,6 +232,10 @@ class Model:
         if full_size:
             canvas.check_full_size(count, MAX_PIXELS)
         return canvas
+
+    def _seen(self, canvas: Canvas) -> torch.Tensor:
+        """The frame at the size of which the network makes most."""
+        return canvas.at(self.predictor.picture_size)
 
 
 def _strangeness(weights: Weights, canvas: Canvas) -> float | None:

@@ -149,8 +149,13 @@ def fit_to_square(image: Pixels, size: int) -> tuple[Pixels, Box]:
     elif longer < size:  # bilinear: bicubic would overshoot at the edges of flat shapes
         image = np.array(Image.fromarray(image).resize((w, h), Image.Resampling.BILINEAR))
     box = Box(top=(size - h) // 2, left=(size - w) // 2, height=h, width=w)
-    below, right = size - h - box.top, size - w - box.left
-    return np.pad(image, ((box.top, below), (box.left, right), (0, 0)), mode="edge"), box
+    return in_square(image, box, size), box
+
+
+def in_square(image: Pixels, box: Box, size: int) -> Pixels:
+    """(h, w, 3) at its box in a square (size, size, 3); the rest repeats the edge."""
+    below, right = size - box.height - box.top, size - box.width - box.left
+    return np.pad(image, ((box.top, below), (box.left, right), (0, 0)), mode="edge")
 
 
 def shrink(image: Pixels, longest: int) -> Pixels:

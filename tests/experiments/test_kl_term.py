@@ -77,7 +77,7 @@ def test_every_row_is_of_its_own_training(name: str, result: dict, runs: Path) -
         mean, log_variance = model.predictor.encode(before, after)
         z = mean if autoencoder else mean + (log_variance / 2).exp() * drawn
         with torch.no_grad():
-            moved = network.decode(network.encode_image(before[None]), network.kernel_decoder(z[None]))[0]
+            moved = network.decode(network.encode_image(before[None]), network.kernel_decoder(z[None]), before[None])[0]
         errors.append(float((moved - (after - before)).square().sum()))
     assert found["held_out_error"] == pytest.approx(sum(errors) / 6, rel=1e-3)
 

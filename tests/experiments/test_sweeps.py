@@ -96,7 +96,7 @@ def test_every_number_is_of_its_own_training(name: str, result: dict, runs: Path
     noise = torch.randn(10, network.config.latent, generator=torch.Generator().manual_seed(0))
     for before, after, drawn in zip(*pairs.batch(torch.arange(10)), noise, strict=True):
         kernels = network.kernel_decoder(model.predictor.encode(before, after).sample(drawn)[None])
-        moved = network.decode(network.encode_image(before[None]), kernels)[0]
+        moved = network.decode(network.encode_image(before[None]), kernels, before[None])[0]
         errors.append(float((moved - (after - before)).square().sum()))
     assert found["held_out_error"] == pytest.approx(np.mean(errors), rel=1e-3)
     whole = latents.measure(model, name, pairs, lambda share: None)

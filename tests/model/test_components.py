@@ -15,6 +15,7 @@ from visual_dynamics.model.motion_decoder import MotionDecoder, enlarged_convolu
 from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior, bounded
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, PAPER_128, PRESETS, TINY, NetworkConfig
+from visual_dynamics.model.warping import LAYERS, warp, warped_difference
 from visual_dynamics.objective import kl_to_unit_gaussian
 
 
@@ -118,7 +119,7 @@ def test_no_noise_decodes_the_mean(tiny_network: VisualDynamics) -> None:
     with torch.no_grad():
         prediction = tiny_network(frame, difference, None)
         kernels = tiny_network.kernel_decoder(prediction.posterior.mean)
-        decoded = tiny_network.decode(tiny_network.encode_image(frame), kernels)
+        decoded = tiny_network.decode(tiny_network.encode_image(frame), kernels, frame)
     torch.testing.assert_close(prediction.difference, decoded)
 
 
@@ -127,8 +128,8 @@ def test_one_image_many_kernels(tiny_network: VisualDynamics) -> None:
     frame, z = torch.rand(1, 3, 16, 16), seeded(5, 200)
     with torch.no_grad():
         kernels = tiny_network.kernel_decoder(z)
-        together = tiny_network.decode(tiny_network.encode_image(frame), kernels)
-        apart = tiny_network.decode(tiny_network.encode_image(frame.expand(5, -1, -1, -1)), kernels)
+        together = tiny_network.decode(tiny_network.encode_image(frame), kernels, frame)
+        apart = tiny_network.decode(tiny_network.encode_image(frame.expand(5, -1, -1, -1)), kernels, frame)
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5)
 
 
@@ -157,12 +158,86 @@ def test_numbers_of_the_paper() -> None:
     assert 6.5e6 < parameters < 6.7e6
 
 
+def bilinear(picture: torch.Tensor, y: float, x: float) -> torch.Tensor:
+    """(C, H, W) at one place, written out; beyond the edge the edge."""
+    height, width = picture.shape[1:]
+    y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+    top, left = int(y), int(x)
+    down, right = y - top, x - left
+    below, beside = min(top + 1, height - 1), min(left + 1, width - 1)
+    upper = (1 - right) * picture[:, top, left] + right * picture[:, top, beside]
+    lower = (1 - right) * picture[:, below, left] + right * picture[:, below, beside]
+    return (1 - down) * upper + down * lower
+
+
+def test_a_warp_shows_each_pixel_from_where_its_flow_points() -> None:
+    picture, flow = seeded(1, 3, 6, 8, dtype=torch.float64), 2 * seeded(2, 2, 6, 8, seed=1, dtype=torch.float64)
+    warped = warp(picture, flow)
+    for one in range(2):
+        for y, x in ((0, 0), (2, 5), (5, 7), (3, 0)):
+            dx, dy = flow[one, :, y, x].tolist()
+            torch.testing.assert_close(warped[one, :, y, x], bilinear(picture[0], y + dy, x + dx))
+
+
+def test_a_warp_by_whole_pixels_is_a_shift() -> None:
+    picture = torch.rand(1, 3, 8, 8)
+    flow = torch.tensor([2.0, -1.0]).view(1, 2, 1, 1).expand(1, 2, 8, 8)  # dx, dy
+    torch.testing.assert_close(warp(picture, flow)[:, :, 1:, :-2], picture[:, :, :-1, 2:])
+    torch.testing.assert_close(warp(picture, 0 * flow), picture)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_layers_that_are_zero_keep_the_frame_and_others_move_it(times: int) -> None:
+    picture = torch.rand(1, 3, 8 * times, 8 * times, dtype=torch.float64)
+    frame, layers = resize(picture, 8), torch.zeros(2, 6, 8, 8, dtype=torch.float64)
+    assert warped_difference(layers, picture).abs().max() < 1e-6
+    layers[:, 0], layers[0, 2], layers[1, 2] = 1.0, 50.0, -50.0  # one pixel of the frame; the mask: all, nothing
+    layers[:, 3:] = 0.25
+    moved, residual = warped_difference(layers, picture)
+    torch.testing.assert_close(moved[:, :, :-1], (frame[0, :, :, 1:] - frame[0, :, :, :-1]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(residual, torch.full_like(residual, 0.25))
+
+
+def test_half_a_pixel_is_moved_without_blur_at_twice_the_size() -> None:
+    columns = torch.rand(16, dtype=torch.float64).expand(1, 3, 16, 16)
+    layers = torch.zeros(1, 6, 8, 8, dtype=torch.float64)
+    layers[:, 0], layers[:, 2] = 0.5, 50.0
+    moved = resize(columns, 8) + warped_difference(layers, columns)
+    torch.testing.assert_close(moved[..., :-1], resize(columns.roll(-1, 3), 8)[..., :-1], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_network_that_warps_starts_near_the_frame_and_learns_everywhere(times: int) -> None:
+    torch.manual_seed(0)
+    network = VisualDynamics(replace(TINY, warp=times))
+    side = network.config.picture_size
+    frame, after = torch.rand(2, 4, 3, side, side)
+    prediction = network(frame, after - frame, seeded(4, TINY.latent))
+    assert prediction.difference.shape == (4, 3, 16, 16)
+    assert prediction.difference.square().mean() < 0.2 * (after - frame).square().mean()
+    (prediction.difference - resize(after - frame, 16)).square().sum().backward()
+    gradients = {name: p.grad for name, p in network.named_parameters()}
+    assert all(g is not None and g.isfinite().all() and g.abs().sum() > 0 for g in gradients.values())
+    for layers in network.motion_decoder.last.weight.grad.split(LAYERS):
+        assert layers.abs().sum() > 0
+
+
+def test_a_plain_network_is_that_of_earlier_releases() -> None:
+    assert "warp" not in TINY.to_dict()
+    assert NetworkConfig.from_dict({k: v for k, v in PAPER.to_dict().items() if k != "warp"}) == PAPER
+    torch.manual_seed(0)
+    network = VisualDynamics(TINY).eval()
+    frame, other, z = torch.rand(1, 3, 16, 16), torch.rand(1, 3, 16, 16), seeded(1, TINY.latent)
+    features, kernels = network.encode_image(frame), network.kernel_decoder(z)
+    assert torch.equal(network.decode(features, kernels, frame), network.decode(features, kernels, other))
+
+
 @pytest.mark.parametrize("latent", [None, 8])
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_build_and_survive_json(name: str, latent: int | None) -> None:
     config = replace(PRESETS[name], latent=latent or PRESETS[name].latent)
     assert NetworkConfig.from_dict(config.to_dict()) == config
-    scaled = replace(config, latent_scale=True)
+    scaled = replace(config, latent_scale=True, warp=2)
     assert scaled.to_dict()["uneven"] and NetworkConfig.from_dict(scaled.to_dict()) == scaled  # as files have it
     with torch.device("meta"):
         network = VisualDynamics(config)
@@ -173,7 +248,7 @@ def test_presets_build_and_survive_json(name: str, latent: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}]
+    "change", [{"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}, {"warp": 3}]
 )
 def test_numbers_that_do_not_fit_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
@@ -183,12 +258,13 @@ def test_numbers_that_do_not_fit_are_refused(change: dict[str, float]) -> None:
 def test_difference_scale_changes_units_not_meaning() -> None:
     torch.manual_seed(0)
     network = VisualDynamics(NetworkConfig.from_dict(TINY.to_dict() | {"difference_scale": 4.0})).eval()
-    maps = network.encode_image(torch.rand(1, 3, 16, 16))
+    frame = torch.rand(1, 3, 16, 16)
+    maps = network.encode_image(frame)
     kernels = network.kernel_decoder(seeded(1, 200))
     raw = network.motion_decoder(
         tuple(map(lambda m, k: F.conv2d(m, k.transpose(0, 1), padding=2, groups=4), maps, kernels))
     )
-    torch.testing.assert_close(network.decode(maps, kernels), raw / 4)
+    torch.testing.assert_close(network.decode(maps, kernels, frame), raw / 4)
 
 
 def test_a_log_variance_outside_its_bounds_is_cut_and_still_pushed_back_by_the_kl_term() -> None:

@@ -22,7 +22,7 @@ def test_equals_the_whole_network(tiny_network: VisualDynamics) -> None:
     frame, z = torch.rand(3, 16, 16), seeded(5, 200)
     with torch.no_grad():
         features = tiny_network.encode_image(frame.expand(5, -1, -1, -1))
-        expected = (frame + tiny_network.decode(features, tiny_network.kernel_decoder(z))).clamp(0, 1)
+        expected = (frame + tiny_network.decode(features, tiny_network.kernel_decoder(z), frame[None])).clamp(0, 1)
     torch.testing.assert_close(predictor.decode(predictor.encode_image(frame), z), expected, rtol=1e-4, atol=1e-5)
 
 

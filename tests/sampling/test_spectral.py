@@ -36,8 +36,9 @@ def assert_equals_the_network(config: NetworkConfig) -> None:
     features = features_of(config)
     with torch.inference_mode():
         kernels = network.kernel_decoder(seeded(2, config.latent))
-        expected = network.decode(features, kernels)
-        given = SpectralDecoder(network).decode(features, kernels)
+        frame = seeded(1, 3, config.picture_size, config.picture_size).sigmoid()
+        expected = network.decode(features, kernels, frame)
+        given = network.difference(SpectralDecoder(network).decode(features, kernels), frame)
     assert expected.std() > 0.01
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-4)
 
@@ -61,6 +62,11 @@ def scaled(config: NetworkConfig, size: int, scales: int) -> NetworkConfig:
 @pytest.mark.parametrize(("size", "scales"), [(9, 1), (17, 1), (33, 1), (22, 2), (20, 3), (36, 3), (48, 5), (64, 4)])
 def test_any_size_and_number_of_scales(size: int, scales: int) -> None:
     assert_equals_the_network(scaled(TINY, size, scales))
+
+
+@pytest.mark.parametrize("warp", [1, 2])
+def test_equals_a_network_that_warps(warp: int) -> None:
+    assert_equals_the_network(replace(TINY, warp=warp, difference_scale=2.0))
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5, 11])

@@ -103,3 +103,11 @@ def test_only_the_motion_encoder_sees_a_pair_displaced() -> None:
     again, half = (augment(Pair(*(x[part] for x in pair)), config, 3, part)[1] for part in (slice(0, 8), slice(4, 8)))
     assert torch.equal(again.frame, view.frame)  # a resumed run, or another process, sees the same
     torch.testing.assert_close(half.frame, view.frame[4:])
+
+
+def test_pixels_of_an_augmentation_are_those_of_the_network() -> None:
+    """Frames that are held twice as large, to be warped, move by the same part of the frame."""
+    config = TrainingConfig(preset="tiny", latent=None, batch=500, warp=2, augment=("shift=2",))
+    ramp = torch.arange(32.0).expand(500, 3, 32, 32)
+    moved = augment(Pair(ramp, ramp), config, step=0, part=slice(0, 500))[0].frame
+    assert set((16 - moved[:, 0, 0, 16]).tolist()) == set(range(-4, 5))

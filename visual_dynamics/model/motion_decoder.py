@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from visual_dynamics.model.layers import conv
 from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.model.warping import LAYERS
 
 
 class MotionDecoder(nn.Module):
@@ -19,7 +20,7 @@ class MotionDecoder(nn.Module):
         self.normalise = nn.Sequential(nn.BatchNorm2d(first), nn.ReLU(inplace=True))
         self.hidden = nn.Sequential(conv(first, second, 1, bias=False), nn.BatchNorm2d(second), nn.ReLU(inplace=True))
         # Regresses the difference: no batch norm, no ReLU. Small at first: training starts near "nothing moves".
-        self.last = conv(second, 3, 1, gain=0.1)
+        self.last = conv(second, sum(LAYERS) if config.warp else 3, 1, gain=0.1)
 
     def forward(self, moved: tuple[Tensor, ...]) -> Tensor:
         # moved: (B, 32, 64, 64), (B, 32, 32, 32), (B, 32, 16, 16), (B, 32, 8, 8)
@@ -29,7 +30,7 @@ class MotionDecoder(nn.Module):
             for level, (maps, weight) in enumerate(zip(moved, weights, strict=True))
         ]
         x = self.normalise(sum(parts[1:], parts[0]))  # (B, 128, 64, 64)
-        return self.last(self.hidden(x))  # (B, 3, 64, 64)
+        return self.last(self.hidden(x))  # (B, 3, 64, 64), with `warp` (B, 6, 64, 64)
 
 
 def enlarged_convolution(maps: Tensor, weight: Tensor, factor: int) -> Tensor:

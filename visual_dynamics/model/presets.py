@@ -32,6 +32,7 @@ class NetworkConfig:
     latent_scale: bool = False  # the dimensions of z are scaled unequally (layers.latent_scale)
     difference_scale: float = 1.0  # the network regresses difference_scale * (next frame - frame)
     background: float = 1.0  # grey level that shows through where an input picture is transparent
+    warp: int = 0  # the frame's pixels are moved at this many times its size; 0: only a difference, as in the paper
 
     def __post_init__(self) -> None:
         if self.motion_layers[-1].channels != 2 * self.kernel_channels:
@@ -44,8 +45,15 @@ class NetworkConfig:
             raise ValueError(f"{self.scales} scales do not fit frames of {self.size} pixels")
         if not 1 <= self.latent <= 100_000 or self.difference_scale <= 0:
             raise ValueError("latent and difference_scale are positive")
+        if self.warp not in (0, 1, 2):
+            raise ValueError("a frame is warped at its size or at twice its size")
         if self.motion_output_size() != self.kernel_size:
             raise ValueError(f"the motion encoder ends at {self.motion_output_size()}, not {self.kernel_size} pixels")
+
+    @property
+    def picture_size(self) -> int:
+        """Side of the frames that the network makes most of: those that it warps may be larger than its own."""
+        return self.size * max(1, self.warp)
 
     @property
     def kernel_channels(self) -> int:
@@ -69,8 +77,10 @@ class NetworkConfig:
         return side
 
     def to_dict(self) -> dict[str, Any]:
-        """As weights files hold it: there latent_scale has its first name, uneven."""
+        """As weights files hold it: there latent_scale has its first name, uneven; earlier releases know no warp."""
         values = asdict(self)
+        if not self.warp:
+            values.pop("warp")
         return values | {"uneven": values.pop("latent_scale")}
 
     @staticmethod

@@ -1,7 +1,7 @@
 """A picture as a model sees it, opened once, and the way back from the model's frames to pictures.
 
     canvas = open_canvas("image.png", size=64, background=1.0)
-    frames = predictor.decode(predictor.encode_image(canvas.frame), z)  # (n, 3, 64, 64)
+    frames = predictor.decode(predictor.encode_image(canvas.at(predictor.picture_size)), z)  # (n, 3, 64, 64)
     pictures = canvas.pictures(frames)                                  # uint8 (n, h, w, 3)
 
 Letters in shape comments: H, W the picture's own height and width; h, w those of the results; S side of the model's
@@ -25,8 +25,10 @@ from visual_dynamics.images import (
     Pixels,
     crop_from_square,
     fit_to_square,
+    in_square,
     pad_to_square,
     read_picture,
+    resized,
 )
 from visual_dynamics.sampling.full_size import FullSize
 from visual_dynamics.sampling.palette import OPAQUE, cut_out, over_black
@@ -48,6 +50,18 @@ class Canvas:
     box: Box  # where the picture lies in the frame
     background: float  # of the model that it was opened for
     unscaled: bool  # case 2
+
+    def at(self, side: int) -> Tensor:
+        """The frame with a side of a multiple of S, (3, side, side): for networks that move a picture's own pixels.
+
+        The frame itself where the picture has no more to show.
+        """
+        times = side // self.frame.shape[-1]
+        if times == 1 or self.unscaled or max(self.pixels.shape[:2]) < times * max(self.box.height, self.box.width):
+            return self.frame
+        box = Box(*(times * value for value in self.box))
+        square = in_square(resized(self.pixels, box.height, box.width), box, side)
+        return torch.from_numpy(square).permute(2, 0, 1).float() / 255
 
     @cached_property
     def large(self) -> FullSize:

@@ -1,7 +1,7 @@
 """What a model does with an image: futures, analogy, extrapolation, traversal.
 
-Frames are floats (3, S, S) in [0, 1], S the size of the model's frames. Other letters in shape comments: n samples, N
-training pairs, T values on a path.
+Frames are floats (3, S, S) in [0, 1], S the size of the model's frames; an input may have the predictor's picture_size.
+Other letters in shape comments: n samples, N training pairs, T values on a path.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.sampling.latents import ACTIVE_NATS, LatentSource, TrainingPosteriors, sample_seeds
@@ -81,7 +82,7 @@ def extrapolation(
     `between` may change each predicted frame before the next one is made from it.
     """
     now = frame.to(predictor.device, torch.float32)
-    yield now
+    yield resize(now, predictor.size)
     for _ in range(steps):
         now = apply_motion(predictor, now, motion)
         now = between(now).to(now) if between else now

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import Features, VisualDynamics
 from visual_dynamics.sampling.spectral import Memory, SpectralDecoder
@@ -27,12 +28,14 @@ class EncodedImage(NamedTuple):
 
     frame: Tensor  # (3, S, S)
     features: Features
+    picture: Tensor  # (3, k S, k S): the frame, or what it is the average of, for a network that warps
 
 
 class Predictor:
     """Moves images by motion codes z.
 
     S is the network's frame size. Frames are floats in [0, 1], on any device; results are on the predictor's device.
+    A network that warps at twice the size also takes frames of that size, and makes sharper ones of them.
     One image with many z: the CPU decodes in the frequency domain, in blocks of one size. A result is then the same to
     the last bit, whatever the other z. On a GPU, and for many images, the last bits may depend on the batch.
     The weights are copied at the first decoding: after further training, make a new predictor.
@@ -49,13 +52,18 @@ class Predictor:
     def size(self) -> int:
         return self.network.config.size
 
+    @property
+    def picture_size(self) -> int:
+        """Side of the frames that it makes most of: S, or 2 S for a network that warps at twice the size."""
+        return self.network.config.picture_size
+
     @torch.inference_mode()
     def encode_image(self, frame: Tensor) -> EncodedImage:
         """The segments of a frame (3, S, S), found once for any number of decodings."""
-        if frame.shape != (3, self.size, self.size):
+        if frame.shape not in [(3, side, side) for side in (self.size, self.picture_size)]:
             raise ValueError(f"the predictor needs a frame (3, {self.size}, {self.size}), not {tuple(frame.shape)}")
-        frame = frame.to(self.device, torch.float32)
-        return EncodedImage(frame, self.network.encode_image(frame[None]))
+        picture = frame.to(self.device, torch.float32)
+        return EncodedImage(resize(picture, self.size), self.network.encode_image(picture[None]), picture)
 
     def decode(self, image: EncodedImage, z: Tensor) -> Tensor:
         """The next frames of one image for motion codes (n, latent): J = I + v, in [0, 1], (n, 3, S, S)."""
@@ -67,9 +75,10 @@ class Predictor:
         memory = Memory()
         for part in z.to(self.device).split(self.batch_size):
             if self.device.type == "cpu":
-                difference = self._in_blocks(image.features, part, BLOCK, memory)
+                difference = self._in_blocks(image, part, BLOCK, memory)
             else:
-                difference = self.network.decode(image.features, self.network.kernel_decoder(part))
+                kernels = self.network.kernel_decoder(part)
+                difference = self.network.decode(image.features, kernels, image.picture[None])
             yield (image.frame + difference).clamp(0, 1)
 
     @torch.inference_mode()
@@ -79,7 +88,7 @@ class Predictor:
             raise ValueError(f"a preview has one motion code, not {len(z)}")
         if self.device.type != "cpu":
             return self.decode(image, z)
-        return (image.frame + self._in_blocks(image.features, z, 1, Memory())).clamp(0, 1)
+        return (image.frame + self._in_blocks(image, z, 1, Memory())).clamp(0, 1)
 
     @torch.inference_mode()
     def decode_each(self, frames: Tensor, z: Tensor) -> Tensor:
@@ -90,7 +99,8 @@ class Predictor:
         for part, codes in zip(frames.split(self.batch_size), z.split(self.batch_size), strict=True):
             image = part.to(self.device, torch.float32)
             kernels = self.network.kernel_decoder(codes.to(self.device))
-            results.append((image + self.network.decode(self.network.encode_image(image), kernels)).clamp(0, 1))
+            difference = self.network.decode(self.network.encode_image(image), kernels, image)
+            results.append((resize(image, self.size) + difference).clamp(0, 1))
         return torch.cat(results)
 
     @torch.inference_mode()
@@ -122,8 +132,9 @@ class Predictor:
     def _spectral(self) -> SpectralDecoder:
         return SpectralDecoder(self.network)
 
-    def _in_blocks(self, features: Features, z: Tensor, block: int, memory: Memory) -> Tensor:
+    def _in_blocks(self, image: EncodedImage, z: Tensor, block: int, memory: Memory) -> Tensor:
         padded = F.pad(z, (0, 0, 0, -len(z) % block))
         # Libraries may choose their order of summation by shape and by alignment: each block gets memory of its own.
         kernels = (self.network.kernel_decoder(part.clone()) for part in padded.split(block))
-        return torch.cat([self._spectral.decode(features, each, memory) for each in kernels])[: len(z)]
+        layers = (self._spectral.decode(image.features, each, memory) for each in kernels)
+        return torch.cat([self.network.difference(each, image.picture[None]) for each in layers])[: len(z)]

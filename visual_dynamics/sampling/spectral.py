@@ -53,14 +53,16 @@ class SpectralDecoder:
         self.weights = transformed_weights(wide, self.window)  # (H * G, C, 2 * O)
         hidden, self.hidden_bias = with_batch_norm(decoder.hidden[0], decoder.hidden[1])
         self.hidden = hidden.flatten(1).T.contiguous()  # (O, O')
-        self.last = decoder.last.weight.flatten(1).T / config.difference_scale  # (O', 3)
+        self.last = (
+            decoder.last.weight.flatten(1).T / config.difference_scale
+        )  # (O', 3), of a network that warps (O', 6)
         self.last_bias = cast(Tensor, decoder.last.bias) / config.difference_scale
         matrices = (matrix.to(wide) for matrix in transforms(self.window, self.tile))
         self.to_rows, self.to_columns, self.from_columns, self.from_rows = matrices
 
     @torch.inference_mode()
     def decode(self, features: Features, kernels: tuple[Tensor, ...], memory: Memory | None = None) -> Tensor:
-        """What network.decode gives, (B, 3, S, S), for the segments of one image and B sets of kernels.
+        """The layers that network.difference takes, (B, 3 or 6, S, S), for one image's segments and B sets of kernels.
 
         Calls that follow each other in one thread may share a `memory`: that is faster.
         """
@@ -71,9 +73,9 @@ class SpectralDecoder:
         ]  # four of (G * G * N, B, 32)
         x = self.wide(parts, memory).add_(self.shift).relu_()  # (P * P * N * B, O)
         x = product(x, self.hidden, memory.other).add_(self.hidden_bias).relu_()
-        x = torch.addmm(self.last_bias, x, self.last)  # (P * P * N * B, 3)
-        x = x.view(self.tile, self.tile, self.across, self.across, -1, 3)
-        x = x.permute(4, 5, 2, 0, 3, 1)  # (B, 3, across, P, across, P)
+        x = torch.addmm(self.last_bias, x, self.last)  # (P * P * N * B, 3 or 6)
+        x = x.view(self.tile, self.tile, self.across, self.across, -1, x.shape[1])
+        x = x.permute(4, 5, 2, 0, 3, 1)  # (B, 3 or 6, across, P, across, P)
         return x.flatten(4).flatten(2, 3)[:, :, : self.size, : self.size]
 
     def wide(self, parts: list[Tensor], memory: Memory) -> Tensor:

@@ -259,7 +259,8 @@ class Models:
         seen = self._seen.pop(key, None)
         if seen is None:
             placed = open_placed(model, picture.pixels)
-            seen = Seen(model, placed, model.predictor.encode_image(placed.canvas.frame))
+            frame = placed.canvas.at(model.predictor.picture_size)
+            seen = Seen(model, placed, model.predictor.encode_image(frame))
         self._seen[key] = seen
         size = sum(each.placed.canvas.pixels.nbytes for each in self._seen.values())
         while len(self._seen) > 1 and (len(self._seen) > ENCODED or size > CANVAS_BYTES):

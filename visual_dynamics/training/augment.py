@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from visual_dynamics.data.pairs import Pair, mix, without_waiting
-from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.config import AUGMENTATIONS, TrainingConfig
 
 Draw = Callable[[Generator, int, float], Tensor]  # generator, pairs B, amount -> (B, ...)
-Apply = Callable[[Pair, Tensor, int], Pair]  # pairs, what was drawn for them, size of the network's frames
+Apply = Callable[[Pair, Tensor, int], Pair]  # pairs, what was drawn for them, the side that their frames get
 
 
 class ShuffledOrder:
@@ -213,10 +213,12 @@ def draw(name: str, amount: float, step: int, batch: int, seed: int) -> Tensor:
 
 def augment(pair: Pair, config: TrainingConfig, step: int, part: slice) -> tuple[Pair, Pair]:
     """`part` of the global batch of a step: the pairs, and the same motion as the motion encoder sees it."""
-    view, chosen, size = pair, config.augmentations, config.network.size
+    view, chosen, size = pair, config.augmentations, config.network.picture_size
     for name, augmentation in LIST.items():
         if not (amount := chosen.get(name)):
             continue
+        if AUGMENTATIONS[name][0] == "pixels":  # of the network's frames
+            amount *= size // config.network.size
         drawn = draw(name, amount, step, config.batch, config.seed)[part]
         if augmentation.view is None:
             pair = view = augmentation.pair(pair, drawn, size)

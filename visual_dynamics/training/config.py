@@ -79,6 +79,12 @@ class TrainingConfig:
     preset: str = option("paper", f"The network: {', '.join(PRESETS)}.", NETWORK, ("--preset",))
     latent: int | None = option(8, "Dimensions of z; with --preset the preset's own.", NETWORK, ("--latent",), above=0)
     latent_scale: bool = option(False, "Scale the dimensions of z unequally, so that a few lead (for large z).")
+    warp: int = option(
+        0,
+        "1: the motion decoder also moves the frame's own pixels; 2: at twice the size, then averaged: sharper.",
+        least=0,
+        most=2,
+    )
     start: str | None = option(None, "A model to start from: name, path or Hub id.", NETWORK, ("--from",))
     start_digest: str | None = option(None, "SHA-256 of that model, filled in when it is read.")
 
@@ -90,6 +96,7 @@ class TrainingConfig:
     )
     seed: int = option(0, "Seed of weights, order, noise and drawn data.", least=0)
     sigma: float = option(0.1, "Deviation of p(v | z, I); lambda = 1 / (2 sigma^2).", above=0)
+    pyramid: float = option(0.0, "Weight of the distance of Laplacian pyramids, beside the squared error.", least=0)
     autoencoder: bool = option(False, "The paper's AE baseline: no KL term, z is not sampled.")
     learning_rate: float = option(1e-3, "Of Muon; it falls along a cosine.", above=0)
     final_learning_rate: float = option(0.02, "The fraction of it that is left at the end.", least=0, most=1)
@@ -118,7 +125,8 @@ class TrainingConfig:
     @property
     def network(self) -> NetworkConfig:
         network = PRESETS[self.preset]
-        return replace(network, latent=self.latent or network.latent, latent_scale=self.latent_scale)
+        latent = self.latent or network.latent
+        return replace(network, latent=latent, latent_scale=self.latent_scale, warp=self.warp)
 
     @property
     def augmentations(self) -> dict[str, float]:
@@ -127,8 +135,8 @@ class TrainingConfig:
 
     @property
     def stored_size(self) -> int:
-        """Side of the frames that are held for training: what is zoomed into should not be blurred."""
-        return round(self.network.size * self.augmentations.get("zoom", 1))
+        """Side of the frames that are held for training: what is zoomed into, or warped, should not be blurred."""
+        return max(self.network.picture_size, round(self.network.size * self.augmentations.get("zoom", 1)))
 
     def progress(self, step: int, seconds: float) -> float:
         """Share of the budget that is spent, 0 to 1."""

@@ -12,6 +12,7 @@ from visual_dynamics.data.pairs import Pair, Pairs, spread
 from visual_dynamics.data.sources import GENERATED, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
+from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.sampling.familiarity import Familiarity, learn
 from visual_dynamics.training.augment import augment
@@ -51,7 +52,7 @@ def seen_in_training(config: TrainingConfig, pairs: Pairs, count: int) -> Tensor
     frames, next_frames = pairs.read(chosen)
     pair = Pair(frames.cpu().float() / 255, next_frames.cpu().float() / 255)
     seen, _ = augment(pair, replace(config, batch=len(chosen)), step=0, part=slice(0, len(chosen)))
-    return seen.frame.contiguous()
+    return resize(seen.frame, config.network.size).contiguous()
 
 
 def for_validation(config: TrainingConfig, pairs: Pairs, count: int) -> Tensor | None:

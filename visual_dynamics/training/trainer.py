@@ -19,6 +19,7 @@ from visual_dynamics import objective
 from visual_dynamics.data.pairs import Pair, Pairs, mix_pairs, spread, without_waiting
 from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
+from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.training.augment import ShuffledOrder, augment, step_noise, whole_frames
@@ -65,7 +66,7 @@ def worn(config: TrainingConfig, pairs: Pairs) -> Tensor | None:
 
 def validation_pairs(config: TrainingConfig, count: int = 256) -> Pairs | None:
     """Pairs to look at while training, never those of a test; None where the data have none."""
-    return open_data(data_spec(config, config.network.size), "validation", count)
+    return open_data(data_spec(config, config.network.picture_size), "validation", count)
 
 
 class ReadAhead(Generic[Read]):
@@ -92,17 +93,20 @@ class ReadAhead(Generic[Read]):
 class TrainingStep(nn.Module):
     """From a batch to the mean terms of the bound: the part that is compiled and differentiated."""
 
-    def __init__(self, network: VisualDynamics) -> None:
+    def __init__(self, network: VisualDynamics, pyramid: bool = False) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.pyramid = network, pyramid
 
     def forward(self, pair: Pair, view: Pair, noise: Tensor | None) -> objective.Bound:
         """`view` is what the motion encoder sees: the pair, or the same motion in other colours or places."""
         posterior = self.network.encode_motion(view.frame, view.difference)
         z = posterior.mean if noise is None else posterior.sample(noise)
-        predicted = self.network.decode(self.network.encode_image(pair.frame), self.network.kernel_decoder(z))
-        terms = objective.bound(posterior, predicted, pair.difference)
-        return objective.Bound(terms.kl.mean(), terms.squared_error.mean())
+        features, kernels = self.network.encode_image(pair.frame), self.network.kernel_decoder(z)
+        predicted = self.network.decode(features, kernels, pair.frame)
+        target = resize(pair.difference, self.network.config.size)
+        terms = objective.bound(posterior, predicted, target)
+        pyramid = objective.pyramid_error(predicted, target).mean() if self.pyramid else None
+        return objective.Bound(terms.kl.mean(), terms.squared_error.mean(), pyramid)
 
 
 class Trainer:
@@ -121,7 +125,7 @@ class Trainer:
         self.optimizer = Muon(
             self.network, config.learning_rate, config.weight_decay, adam_only=["motion_decoder.last.weight"]
         )
-        module: nn.Module = TrainingStep(self.network)
+        module: nn.Module = TrainingStep(self.network, pyramid=config.pyramid > 0)
         if processes.count > 1:
             module = DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
         self.module = torch.compile(module) if compiled else module
@@ -168,14 +172,16 @@ class Trainer:
             group["lr"] = self.config.learning_rate_at(step, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             terms = objective.Bound(*self.module(pair, view, noise))
-        loss = objective.loss(terms, self.config.sigma, self.config.kl_weight_at(step, progress))
+        weights = self.config.kl_weight_at(step, progress), self.config.pyramid
+        loss = objective.loss(terms, self.config.sigma, *weights)
         # Asking whether the loss is finite would stall the device: remember the step, look when the log is written.
         bad = ~torch.isfinite(loss.detach()) & (self.first_bad_step < 0)
         self.first_bad_step = torch.where(bad, step, self.first_bad_step)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
-        return {"loss": loss.detach(), "kl": terms.kl.detach(), "squared_error": terms.squared_error.detach()}
+        shown = {name: value.detach() for name, value in terms._asdict().items() if value is not None}
+        return {"loss": loss.detach(), **shown}
 
     def stop_if_not_finite(self) -> None:
         """Raise on a loss, or on weights, that are no numbers any more: neither is ever saved."""
@@ -192,7 +198,7 @@ class Trainer:
         parts, own = [], self.pairs.own or len(self.pairs)
         for indices in spread(own, count, self.config.seed).split(128):
             pair = self.pairs_at(indices)
-            if "zoom" in self.config.augmentations:
+            if pair.frame.shape[-1] != self.config.network.size:
                 pair = whole_frames(pair, self.config.network.size)
             parts.append(self.network.encode_motion(pair.frame, pair.difference))
         self.network.train()
@@ -258,13 +264,15 @@ def look_at(network: VisualDynamics, pairs: Pairs, device: torch.device, rows: i
     for indices in torch.arange(len(pairs)).split(64):
         pair = Pair(*(x.to(device) for x in pairs.batch(indices)))
         predicted = network(pair.frame, pair.difference, None).difference
-        errors.append(objective.squared_error(predicted, pair.difference))
-        copies.append(objective.squared_error(torch.zeros_like(predicted), pair.difference))
+        target = resize(pair.difference, network.config.size)
+        errors.append(objective.squared_error(predicted, target))
+        copies.append(objective.squared_error(torch.zeros_like(predicted), target))
     pair = Pair(*(x.to(device) for x in pairs.batch(torch.arange(min(rows, len(pairs))))))
     prediction = network(pair.frame, pair.difference, None)
-    columns = [pair.frame, pair.next_frame, pair.frame + prediction.difference]
+    before, after = (resize(x, network.config.size) for x in pair)
+    columns = [before, after, before + prediction.difference]
     for motion in prediction.posterior.mean:
-        kernels = network.kernel_decoder(motion.expand(len(pair.frame), -1))
-        columns.append(pair.frame + network.decode(prediction.features, kernels))
+        kernels = network.kernel_decoder(motion.expand(len(before), -1))
+        columns.append(before + network.decode(prediction.features, kernels, pair.frame))
     network.train()
     return HeldOut(float(torch.cat(errors).mean()), float(torch.cat(copies).mean()), torch.stack(columns, dim=1))
