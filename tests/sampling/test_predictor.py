@@ -12,6 +12,7 @@ from visual_dynamics.api import Model, load
 from visual_dynamics.data.shapes import draw_scenes, images
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.folded import folded
 from visual_dynamics.sampling.latents import sample_seeds
 from visual_dynamics.sampling.moves import futures
 from visual_dynamics.sampling.predictor import EncodedImage, Predictor
@@ -24,6 +25,22 @@ def test_equals_the_whole_network(tiny_network: VisualDynamics) -> None:
         features = tiny_network.encode_image(frame.expand(5, -1, -1, -1))
         expected = (frame + tiny_network.decode(features, tiny_network.kernel_decoder(z), frame[None])).clamp(0, 1)
     torch.testing.assert_close(predictor.decode(predictor.encode_image(frame), z), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_folded_it_is_the_same_network(tiny_network: VisualDynamics) -> None:
+    generator = torch.Generator().manual_seed(0)
+    norms = [module for module in tiny_network.eval().modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    for norm in norms:  # scales of either sign, and statistics that are not those of the beginning
+        for values in (norm.weight.data, norm.bias.data, norm.running_mean):
+            torch.nn.init.normal_(values, generator=generator)
+        torch.nn.init.uniform_(norm.running_var, 0.5, 2, generator=generator)
+    frames, difference = torch.rand(3, 3, 16, 16), seeded(3, 3, 16, 16)
+    with torch.no_grad():
+        fast = folded(tiny_network)
+        for found, expected in zip(fast.encode_image(frames), tiny_network.encode_image(frames), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        for found, expected in zip(*(n.encode_motion(frames, difference) for n in (fast, tiny_network)), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_sample_k_is_the_same_for_every_batch_size(tiny_network: VisualDynamics) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import Features, VisualDynamics
+from visual_dynamics.sampling.folded import folded
 from visual_dynamics.sampling.spectral import Memory, SpectralDecoder
 
 BLOCK = 4  # samples that the CPU decodes together: from 4 on a sample takes the same time
@@ -38,7 +39,7 @@ class Predictor:
     A network that warps at twice the size also takes frames of that size, and makes sharper ones of them.
     One image with many z: the CPU decodes in the frequency domain, in blocks of one size. A result is then the same to
     the last bit, whatever the other z. On a GPU, and for many images, the last bits may depend on the batch.
-    The weights are copied at the first decoding: after further training, make a new predictor.
+    The weights are copied when they are first used: after further training, make a new predictor.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Predictor:
         if frame.shape not in [(3, side, side) for side in (self.size, self.picture_size)]:
             raise ValueError(f"the predictor needs a frame (3, {self.size}, {self.size}), not {tuple(frame.shape)}")
         picture = frame.to(self.device, torch.float32)
-        return EncodedImage(resize(picture, self.size), self.network.encode_image(picture[None]), picture)
+        return EncodedImage(resize(picture, self.size), self._form.encode_image(picture[None]), picture)
 
     def decode(self, image: EncodedImage, z: Tensor) -> Tensor:
         """The next frames of one image for motion codes (n, latent): J = I + v, in [0, 1], (n, 3, S, S)."""
@@ -99,7 +100,7 @@ class Predictor:
         for part, codes in zip(frames.split(self.batch_size), z.split(self.batch_size), strict=True):
             image = part.to(self.device, torch.float32)
             kernels = self.network.kernel_decoder(codes.to(self.device))
-            difference = self.network.decode(self.network.encode_image(image), kernels, image)
+            difference = self.network.decode(self._form.encode_image(image), kernels, image)
             results.append((resize(image, self.size) + difference).clamp(0, 1))
         return torch.cat(results)
 
@@ -114,7 +115,7 @@ class Predictor:
         pairs = (frames[None] if one else frames for frames in (frame, next_frame))
         for parts in zip(*(frames.split(self.batch_size) for frames in pairs), strict=True):
             before, after = (part.to(self.device, torch.float32) for part in parts)
-            found.append([values.cpu() for values in self.network.encode_motion(before, after - before)])
+            found.append([values.cpu() for values in self._form.encode_motion(before, after - before)])
         mean, log_variance = (torch.cat(values) for values in zip(*found, strict=True))
         return Posterior(mean[0], log_variance[0]) if one else Posterior(mean, log_variance)
 
@@ -127,6 +128,11 @@ class Predictor:
         if isinstance(self.network.motion_encoder, NoMotionEncoder):
             return torch.zeros(self.network.config.latent)
         return self.encode(image.frame, image.frame).mean
+
+    @cached_property
+    def _form(self) -> VisualDynamics:
+        """The network as this device computes it fastest."""
+        return folded(self.network) if self.device.type == "cpu" else self.network
 
     @cached_property
     def _spectral(self) -> SpectralDecoder:
