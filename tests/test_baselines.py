@@ -169,3 +169,17 @@ def test_mistakes_are_errors(textures: Pairs, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(UserError, match=r"visual-dynamics\[video\]"):
         FlowTransfer(textures, 1)
+
+
+def test_a_larger_frame_is_moved_at_its_size_and_then_averaged() -> None:
+    """A checkerboard of single large pixels, moved by one small pixel, two large ones: nothing is lost, nor blurred."""
+    small = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(3))
+    flow = FlowTransfer(Pairs.of(eight_bits([small]), eight_bits([small])), neighbours=1)
+    flow._flows[0] = torch.tensor([1.0, 0.0])[:, None, None].expand(2, 32, 32)
+    large = small.repeat_interleave(2, 1).repeat_interleave(2, 2)
+    made = flow.sample(large, [0])
+    assert made.shape == (1, 3, 32, 32)
+    assert torch.allclose(made[0, :, :, :-1], small[:, :, 1:], atol=1e-6)
+    flow._flows[0] = torch.tensor([0.5, 0.0])[:, None, None].expand(2, 32, 32)
+    half = flow.sample(large, [0])[0]  # one large pixel: the mean of two neighbours, as they were
+    assert torch.allclose(half[:, :, :-1], (small[:, :, :-1] + small[:, :, 1:]) / 2, atol=1e-6)

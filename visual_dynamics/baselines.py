@@ -47,6 +47,8 @@ class FlowTransfer:
     The motion is optical flow (OpenCV's DIS) from the neighbour's next frame back to the neighbour: u(y) says where
     pixel y of the next frame came from. Applied to the input, out(y) = in(y + u(y)), it gives every pixel of the output
     exactly one source. A field from frame to next frame would leave holes.
+
+    An input that is k times as large as the training frames is moved at its own size, and then averaged to theirs.
     """
 
     def __init__(self, pairs: Pairs, neighbours: int = NEIGHBOURS) -> None:
@@ -54,9 +56,7 @@ class FlowTransfer:
             raise UserError(f"{neighbours} neighbours cannot be found among {len(pairs)} pairs")
         self.pairs = pairs
         self.neighbours = neighbours
-        self._cv2 = load_cv2()
-        self._estimator = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-        self._estimator.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
+        self._estimator = FlowEstimator()
         self._buffer = torch.empty(CHUNK, 3 * pairs.size[0] * pairs.size[1], device=self._device)
         self._norms = torch.empty(len(pairs), device=self._device)
         for norms, part in zip(self._norms.split(CHUNK), self._chunks(), strict=True):
@@ -64,10 +64,18 @@ class FlowTransfer:
         self._flows: dict[int, Tensor] = {}
 
     def sample(self, frame: Tensor, seeds: Sequence[int]) -> Tensor:
-        nearest = self.nearest(frame[None])[0].tolist()
+        times = frame.shape[1] // self.pairs.size[0]
+        nearest = self.nearest(averaged(frame[None], times))[0].tolist()
         chosen = [nearest[_draw(seed, self.neighbours)] for seed in seeds]
-        warped = {index: warp(frame, self.flow(index)) for index in sorted(set(chosen))}  # few, however many the seeds
-        return torch.stack([warped[index] for index in chosen]) if chosen else frame.new_zeros(0, *frame.shape)
+        warped = {index: self._moved(frame, index, times) for index in sorted(set(chosen))}  # few, for any seeds
+        return torch.stack([warped[index] for index in chosen]) if chosen else frame.new_zeros(0, 3, *self.pairs.size)
+
+    def _moved(self, frame: Tensor, index: int, times: int) -> Tensor:
+        """The frame, `times` as large as the training frames, moved as training pair `index`, at their size."""
+        flow = self.flow(index)
+        if times > 1:
+            flow = times * F.interpolate(flow[None], scale_factor=times, mode="bilinear", align_corners=False)[0]
+        return averaged(warp(frame, flow)[None], times)[0]
 
     def sample_each(self, frames: Tensor, seeds: Sequence[int]) -> Tensor:
         """One next frame for each frame (B, 3, H, W), as `sample` gives it for that frame's own seed.
@@ -125,11 +133,20 @@ class FlowTransfer:
         if index not in self._flows:
             if len(self._flows) >= KEPT_FLOWS:
                 self._flows.pop(next(iter(self._flows)))  # the oldest
-            self._flows[index] = self._measure(*reversed(self.pairs[index]))
+            self._flows[index] = self._estimator.measure(*reversed(self.pairs[index]))
         return self._flows[index]
 
-    def _measure(self, source: Tensor, target: Tensor) -> Tensor:
-        """Optical flow (2, H, W) from one frame, uint8 (3, H, W), to another."""
+
+class FlowEstimator:
+    """Optical flow by OpenCV's DIS."""
+
+    def __init__(self) -> None:
+        self._cv2 = load_cv2()
+        self._estimator = self._cv2.DISOpticalFlow_create(self._cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        self._estimator.setFinestScale(0)  # small frames: down to single pixels, which the preset leaves out
+
+    def measure(self, source: Tensor, target: Tensor) -> Tensor:
+        """Where each pixel of a frame, uint8 (3, H, W), goes in another: float (2, H, W) [dx, dy], y down."""
         grey = [
             self._cv2.cvtColor(x.permute(1, 2, 0).cpu().contiguous().numpy(), self._cv2.COLOR_RGB2GRAY)
             for x in (source, target)
@@ -147,6 +164,11 @@ def warp(frame: Tensor, flow: Tensor) -> Tensor:
         [2 * x / max(width - 1, 1) - 1, 2 * y / max(height - 1, 1) - 1], 2
     )  # corners' centres at -1 and 1
     return F.grid_sample(frame[None], grid[None], mode="bilinear", padding_mode="border", align_corners=True)[0]
+
+
+def averaged(frames: Tensor, times: int) -> Tensor:
+    """(n, 3, H, W) -> (n, 3, H / times, W / times)"""
+    return F.avg_pool2d(frames, times) if times > 1 else frames
 
 
 def _draw(seed: int, count: int) -> int:

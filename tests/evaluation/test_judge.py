@@ -136,7 +136,7 @@ def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pyt
     assert seen[0] != seen[1] and all(few < many for few, many in zip(seen[:3], seen[3:], strict=True))
 
 
-# --- judges of two halves ---
+# --- judges of folds ---
 
 METHODS = ("a", "b")
 # groups with 7, 4, 4, 2 and 1 inputs
@@ -172,38 +172,36 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
     return pairs
 
 
-def test_judges_answer_once_on_each_input_of_the_other_half(heard: list[tuple[list[int], list[int]]]) -> None:
-    count, shares = len(GROUPS), []
-    found = judge.judge_halves(
-        numbered(count), METHODS, GROUPS, GROUPS, 2, 9, 0, lambda step, share: shares.append(share)
-    )
-    assert found is not None and len(heard) == len(shares) == len(METHODS) * 2 * 2 and shares[-1] == 1
+def test_judges_answer_once_on_each_input_of_folds_they_did_not_learn_from(
+    heard: list[tuple[list[int], list[int]]],
+) -> None:
+    """Fault: a judge is trained on the fold that it judges."""
+    count, shares, fold = len(GROUPS), [], judge.in_folds(GROUPS, 3, 0)
+    assert fold is not None
+    found = judge.judge_folds(numbered(count), METHODS, fold, judge.Judging(3, 2, 9), 0, shares.append)
+    assert len(heard) == len(shares) == len(METHODS) * 2 * 3 and shares[-1] == 1
     for learned, answered in heard:
         assert not {GROUPS[one] for one in learned} & {GROUPS[one] for one in answered}
         assert sorted(learned + answered) == list(range(count))
-    for (_, one), (_, other) in zip(heard[::2], heard[1::2], strict=True):  # the two judges of a row
-        assert sorted(one + other) == list(range(count))
-    assert sorted(found["halves"]) == [6, 12] and found["inputs"] == 18 and found["takes"] == 5
-    assert (found["size"], found["steps"], found["judges"]) == (16, 9, 2)
+    for start in range(0, len(heard), 3):  # the three judges of a row
+        assert sorted(one for _, answered in heard[start : start + 3] for one in answered) == list(range(count))
     for name in METHODS:  # an answer comes back to its input
-        assert found["rows"][name]["share"] == pytest.approx(6 / 18)
-        assert found["rows"][name]["judges"] == pytest.approx([6 / 18] * 2)
+        assert found[name].tolist() == [[number % 3 == 0 for number in range(count)]] * 2
 
 
-def test_halves_are_drawn_by_the_seed() -> None:
+def test_folds_are_even_and_drawn_by_the_seed() -> None:
     found = []
     for seed in range(20):
-        second, again = (judge.in_halves(GROUPS, seed) for _ in range(2))
-        assert second is not None and again is not None and torch.equal(second, again)
+        fold, again = (judge.in_folds(GROUPS, 3, seed) for _ in range(2))
+        assert fold is not None and again is not None and torch.equal(fold, again)
         for name in set(GROUPS):
-            assert len({bool(half) for half, group in zip(second, GROUPS, strict=True) if group == name}) == 1
-        assert sorted([int(second.sum()), int((~second).sum())]) == [6, 12]
-        found.append(tuple(second.tolist()))
+            assert len({int(own) for own, group in zip(fold, GROUPS, strict=True) if group == name}) == 1
+        assert sorted(fold.bincount().tolist()) == [5, 6, 7]
+        found.append(tuple(fold.tolist()))
     assert len(set(found)) > 1  # groups of equal size change places
-    assert (
-        judge.in_halves(["v"] * 3, 0) is None
-        and judge.judge_halves(numbered(1), METHODS, ["v"], ["v"], 1, 9, 0, print) is None
-    )
+    many = judge.in_folds(GROUPS, 6, 0)
+    assert many is not None and sorted(many.bincount().tolist()) == [1, 2, 4, 4, 7]  # no more folds than groups
+    assert judge.in_folds(["v"] * 3, 6, 0) is None
 
 
 def test_copies_of_the_truth_are_taken_for_real_half_of_the_time() -> None:
@@ -211,10 +209,33 @@ def test_copies_of_the_truth_are_taken_for_real_half_of_the_time() -> None:
     chance = torch.Generator().manual_seed(0)
     frame = torch.randint(0, 64, (400, 3, 16, 16), generator=chance, dtype=torch.uint8)
     shown = torch.stack([frame, frame + 1, frame + 1, 255 - frame], 1)
-    groups, clusters = ([f"{number % many}" for number in range(400)] for many in (8, 16))
-    found = judge.judge_halves(shown, ("truth", "inverted"), groups, clusters, 2, 20, 0, lambda step, share: None)
-    assert found is not None and found["halves"] == [200, 200]
-    row = found["rows"]["truth"]
-    assert abs(row["share"] - 0.5) < 4 * 0.5 / 800**0.5  # four standard deviations of 800 tosses
-    assert row["interval"][0] < 0.5 < row["interval"][1]
-    assert found["rows"]["inverted"]["share"] < 0.05
+    fold = judge.in_folds([f"{number % 8}" for number in range(400)], 2, 0)
+    assert fold is not None and fold.bincount().tolist() == [200, 200]
+    found = judge.judge_folds(shown, ("truth", "inverted"), fold, judge.Judging(2, 2, 20), 0, lambda share: None)
+    share = float(found["truth"].double().mean())
+    assert abs(share - 0.5) < 4 * 0.5 / 800**0.5  # four standard deviations of 800 tosses
+    assert float(found["inverted"].double().mean()) < 0.05
+
+
+def test_blind_judges_see_no_change_below_eight_levels() -> None:
+    shown = torch.full((3, 3, 2, 2), 100, dtype=torch.uint8)
+    shown[1, 0, 0, 0], shown[1, 1, 0, 0] = 107, 99  # noise
+    shown[1, 2, 1, 1], shown[1, 0, 1, 1] = 92, 101  # one channel changes enough: all three are seen
+    shown[2, 0, 0, 1] = 255
+    found = judge.without_noise(shown)
+    assert torch.equal(found[0], shown[0]) and torch.equal(found[2], shown[2])
+    assert (found[1, :, 0] == 100).all() and torch.equal(found[1, :, 1], shown[1, :, 1])
+
+
+def test_a_judge_that_is_blind_for_noise_cannot_tell_by_noise() -> None:
+    """The truth is the input with noise on it, and the prediction the input alone."""
+    chance = torch.Generator().manual_seed(1)
+    frame = torch.randint(20, 200, (120, 3, 16, 16), generator=chance, dtype=torch.uint8)
+    noisy = frame + torch.randint(0, 7, frame.shape, generator=chance, dtype=torch.uint8)
+    shown = torch.stack([frame, noisy, frame], 1)
+    fold = torch.arange(120) % 2
+    shares = []
+    for seen in (shown, torch.stack([judge.without_noise(one) for one in shown])):
+        answers = judge.judge_folds(seen, ("copy",), fold, judge.Judging(2, 1, 40), 0, lambda share: None)
+        shares.append(float(answers["copy"].double().mean()))
+    assert shares[0] < 0.05 and abs(shares[1] - 0.5) < 4 * 0.5 / 120**0.5

@@ -148,7 +148,7 @@ def test_flow_knows_training_scenes(tiny_weights_file: Path, monkeypatch: pytest
 
 def test_flow_of_video_knows_training_pairs() -> None:
     """Fault: pairs that are measured are training pairs, or Flow knows them. In test_video.py: of footage."""
-    found = video.draw_people(16, seed=0)
+    found = video.find_footage(video.VideoOptions(small=True), 16, 20)
     assert torch.equal(found.pairs.frames, video.figure_pairs(video.DRAWN, 0, "test", 16).frames)
     assert not digests(found.pairs.frames) & digests(found.known.frames)
 

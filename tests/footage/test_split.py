@@ -1,4 +1,4 @@
-"""Which scenes are for what: a table decides, nothing is in two parts, and the list of the released clips is as drawn."""
+"""Which scenes are for what: a table decides, and nothing is in two parts; the list of clips is as drawn."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def test_scenes_to_report_on_were_never_used() -> None:
 
 
 def test_the_list_is_what_the_seed_draws() -> None:
-    """Scenes alike stay together. Known ones stay where they are; the talkers of GRID, in one studio, are to learn from."""
+    """Scenes alike stay together. Known ones stay where they are; the talkers of GRID, in one studio, are to learn
+    from."""
     rows = read_rows(DOCS / "video-clips.csv")
     scenes = list(dict.fromkeys(row["scene"] for row in rows))
     drawn = read_split(DOCS / "people-clips.csv")

@@ -1,52 +1,48 @@
-"""Tables of `reproduce video`: cells, heads, and who leads."""
+"""Tables of `reproduce video`: cells, what is better, and scenes."""
 
 from typing import Any
 
 from visual_dynamics.reporting import video_tables
-from visual_dynamics.reporting.video_tables import CODE, FLOW, METRICS, SAMPLED
-
-
-def test_cells() -> None:
-    assert video_tables.cell("ratio", {"ratio": None, "inside": 0.1}) == "all inside"
-    assert video_tables.cell("ratio", {"ratio": None, "inside": 0.0}) == "none"
-    assert video_tables.cell("explained", {"explained": -0.123}) == "-12.3"
-    assert video_tables.cell("explained", {"explained": -1e-16}) == "0.0"
-    assert video_tables.cell("best", {"best": 0.756}) == "0.76"
-
-
-def test_scenes_say_what_is_explained_by_the_true_code() -> None:
-    own = {"pairs": 1, "rows": {row: dict.fromkeys(METRICS) for row in (FLOW, CODE, SAMPLED)}}
-    text = video_tables.scene_table({str(number): own for number in range(25)})
-    assert "| scene | pairs | explained by the true code, % |" in text
-    assert "\n\nThe JSON has the other 5 scenes." in text
+from visual_dynamics.reporting.video_tables import CODE, FLOW, METRICS, OF_CODE, SAMPLED
 
 
 def made_up(**ours: float | None) -> dict[str, Any]:
-    """Flow has 0.5 of everything."""
-    return {"rows": {FLOW: dict.fromkeys(METRICS, 0.5), SAMPLED: dict.fromkeys(METRICS, 0.5) | ours}}
+    """One scene; Flow has 0.5 of everything."""
+    rows = {row: dict.fromkeys(METRICS, 0.5) for row in (FLOW, SAMPLED)} | {CODE: dict.fromkeys(OF_CODE, 0.25)}
+    rows[SAMPLED] |= ours
+    return {"rows": rows, "intervals": {row: {} for row in rows}, "scenes": {"lawn": {"pairs": 3, "rows": rows}}}
 
 
-def test_who_leads() -> None:
-    text = video_tables.who_leads(made_up(explained=0.6, ratio=0.3, best=0.4, inside_share=None, diversity=0.9))
-    assert text == (
-        "Who leads, Flow or ours, sampled: ours: explained, %, best sample, error / copy's; "
-        "Flow: motion inside / outside; neither: still pixels that stay, %."
+def test_cells() -> None:
+    result = made_up(energy=1.234, ratio=None, diversity=0.0)
+    assert video_tables.cell(result, SAMPLED, "energy") == "123.4"
+    assert video_tables.cell(result, SAMPLED, "ratio") == video_tables.cell(result, SAMPLED, "diversity") == "none"
+    assert video_tables.cell(result, SAMPLED, "best_30") == "none"  # of ten futures there is no best of 30
+    result["intervals"][SAMPLED] = {"energy": [0.5, 2.0], "still": [0.5, 0.5]}
+    assert video_tables.cell(result, SAMPLED, "energy") == "123.4 (50.0 to 200.0)"
+    assert video_tables.cell(result, SAMPLED, "still") == "50.0"
+
+
+def test_less_is_better_where_it_is() -> None:
+    own = {"mean": -0.1, "interval": [-0.2, 0.05], "below": 4, "scenes": 6}
+    text = video_tables.difference_table(
+        {"differences": {"energy_score": own, "still": own, "energy": own, "ratio": own}}
     )
-    assert "Flow: best sample" in video_tables.who_leads(made_up(best=0.6))  # the less the better
-    assert "neither: explained, %," in video_tables.who_leads(made_up(explained=0.5004))  # 50.0 both, as shown
+    assert "| energy score / copy's | -0.100 (-0.200 to +0.050) | 4 of 6 |" in text
+    assert "| still pixels that stay, % | -10.0 (-20.0 to +5.0) | 2 of 6 |" in text
+    assert "| energy, % of the true | -10.0 (-20.0 to +5.0) |  |" in text and "inside / outside" not in text
 
 
-def test_copying_beats_samples_that_explain_less_than_nothing() -> None:
-    assert "less error than a sample of: ours, sampled." in video_tables.who_leads(made_up(explained=-0.1))
-    assert "Copying" not in video_tables.who_leads(made_up(explained=0.1))
+def test_scenes_with_as_much_motion_as_in_truth_are_counted() -> None:
+    result = made_up()
+    energies = (0.34, 0.35, 1.5, 1.6, None)
+    result["scenes"] = {str(number): {"rows": {SAMPLED: {"energy": value}}} for number, value in enumerate(energies)}
+    text = video_tables.code_line(result)
+    assert "explains 25.0 %" in text and "between 35 and 150 % of the true one in 2 of 5 scenes." in text
 
 
-def test_a_lead_within_intervals_says_so() -> None:
-    result = made_up(ratio=0.9)
-    text = video_tables.method_table(result)
-    assert "| over all pairs | explained" in text and "intervals" not in text
-    for own, overlap in (([0.5, 1.0], True), ([0.7, 1.0], False)):
-        known = result | {"intervals": {FLOW: {"ratio": [0.4, 0.6]}, SAMPLED: {"ratio": own}}}
-        text = video_tables.method_table(known)
-        assert ("ours: motion inside / outside (intervals overlap)" in text) == overlap
-        assert "| over all pairs (95 % interval) |" in text and "| ours, sampled | 50.0 | 0.9 (" in text
+def test_scenes_say_what_the_true_code_explains() -> None:
+    own = made_up()["scenes"]["lawn"]
+    text = video_tables.scene_table({str(number): own for number in range(25)})
+    assert "true code: explained, %" in text and "| 0 | 3 | 0.500 | 0.500 | 50.0 |" in text
+    assert "\n\nThe JSON has the other 5 scenes." in text and "| 20 |" not in text

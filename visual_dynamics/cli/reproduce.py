@@ -17,6 +17,8 @@ SETTINGS = {  # of one or two experiments
     "poses_model": "model of any two frames, for analogies",
     "autoencoder": "AE baseline",
     "integer_model": "model of shapes drawn at whole pixels",
+    "split": "held-out or test scenes of footage",
+    "judges": "PAIRS,JUDGES,STEPS: fewer judges of video",
     "layers": "folder of LPC layers, of which other sprites are composed",
     "seeds": "further models of shapes by the same recipe, between commas",
     "runs": "folder of the trainings of sweeps or kl-term, made here where they are missing",

@@ -106,3 +106,13 @@ def description(model: Model) -> dict[str, Any]:
         "autoencoder": bool(config.get("autoencoder")),
         **log_variance_floor(model.weights.posteriors),
     }
+
+
+def distance_to_stored(stored: TrainingPosteriors, codes: Tensor) -> Tensor:
+    """How far codes (n, latent) are from the nearest stored one, in units of their distance to the mean stored one.
+
+    (n,), over the dimensions that are stored. Near 0: the code is stored.
+    """
+    known = stored.posterior(torch.arange(len(stored))).mean[:, stored.dimensions.long()]
+    own = codes[:, stored.dimensions.long()]
+    return torch.cdist(own, known).amin(1) / (own - known.mean(0)).norm(dim=1).clamp_min(1e-9)

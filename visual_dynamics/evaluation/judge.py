@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,24 @@ LEARNING_RATE = 1e-3  # its peak
 WEIGHT_DECAY = 0.05
 SHIFT = 1 / 16  # of the side: the farthest that training shifts an input
 CHUNK = 256  # inputs that a judge answers on at once
+NOISE = 8  # levels of 255: smaller changes are hidden from judges that are to be blind for noise
 MIN_SIDE = 2 ** len(WIDTHS)  # pixels
+
+
+class Judging(NamedTuple):
+    """How judges learn from some inputs and answer on the others."""
+
+    folds: int  # of groups of inputs, at most
+    judges: int  # for each method and fold
+    steps: int
+
+
+class Judged(NamedTuple):
+    """What judges see of N inputs; floats (N, 3, H, W) in [0, 1]."""
+
+    inputs: Tensor
+    real: Tensor
+    synthetic: Tensor
 
 
 class Judge(nn.Module):
@@ -137,60 +154,61 @@ def _check(inputs: Tensor, real: Tensor, synthetic: Tensor) -> None:
         raise ValueError("frames are floats in [0, 1]")
 
 
-def in_halves(groups: Sequence[str], seed: int) -> Tensor | None:
-    """Which inputs are in the second half, bool (N,), so that no group is in both; None where there is one group only.
+def in_folds(groups: Sequence[str], folds: int, seed: int) -> Tensor | None:
+    """The fold of each input, int64 (N,), so that no group is in two; None where there is one group only.
 
-    The groups go into the halves in turn, from the one with most inputs to that with fewest; the seed orders equals.
+    The groups, from the one with most inputs to that with fewest, go into the smallest fold each; the seed orders
+    equals. There are as many folds as asked for, or as groups where these are fewer.
     """
     counts = Counter(groups)
     if len(counts) < 2:
-        return None
+        return None  # nothing would be left to learn from
     order = torch.randperm(len(counts), generator=torch.Generator().manual_seed(seed)).tolist()
     names = list(counts)
-    ranked = sorted((names[place] for place in order), key=lambda name: -counts[name])  # keeps the order of equals
-    second = set(ranked[1::2])
-    return torch.tensor([name in second for name in groups])
+    sizes, fold_of = [0] * min(folds, len(counts)), {}
+    for name in sorted((names[place] for place in order), key=lambda name: -counts[name]):  # keeps the order of equals
+        fold_of[name] = sizes.index(min(sizes))
+        sizes[fold_of[name]] += counts[name]
+    return torch.tensor([fold_of[name] for name in groups])
 
 
-def judge_halves(
+def judge_folds(
     shown: Tensor,
     methods: Sequence[str],
-    groups: Sequence[str],
-    clusters: Sequence[str],
-    judges: int,
-    steps: int,
+    fold: Tensor,
+    judging: Judging,
     seed: int,
-    progress: Callable[[str, float], object],
-) -> dict[str, Any] | None:
-    """How often judges are fooled that learn from one half of the groups and answer on the other; for both halves.
+    progress: Callable[[float], object],
+) -> dict[str, Tensor]:
+    """On which inputs each judge of each method is fooled: bool (J, N). It learned from the other folds alone.
 
     `shown` uint8 (N, 2 + M, 3, S, S): of each input its frame, the true next one, and one of each of M methods.
-    `groups`, `clusters`: names for each input. Groups stay together, and intervals are by clusters. None for one group.
+    `fold` int64 (N,).
     """
-    second = in_halves(groups, seed)
-    if second is None:
-        return None
-    inputs, real, *made = (shown.float() / 255).unbind(1)  # (N, 3, S, S) each
+    inputs, real, *made = shown.unbind(1)  # (N, 3, S, S) each
     synthetic = dict(zip(methods, made, strict=True))
-    answers = {name: torch.zeros(judges, len(shown), dtype=torch.bool) for name in methods}
-    turns = list(product(methods, range(judges), (False, True)))
-    for done, (name, row, half) in enumerate(turns, 1):
-        answered = second == half  # bool (N,)
-        own = seed * 100 + 2 * row + half  # each judge has a seed of its own: ties are broken independently
-        learn, answer = ((inputs[part], real[part], synthetic[name][part]) for part in (~answered, answered))
-        answers[name][row, answered] = fooled(train_judge(*learn, own, steps), *answer, own)
-        progress("judges", done / len(turns))
-    places = {name: place for place, name in enumerate(clusters)}
-    numbers = torch.tensor([places[name] for name in clusters])
-    return {
-        "rows": {name: asdict(fooled_share(given, numbers, seed)) for name, given in answers.items()},
-        "inputs": len(shown),
-        "halves": [int((~second).sum()), int(second.sum())],
-        "takes": len(places),
-        "judges": judges,
-        "steps": steps,
-        "size": shown.shape[-1],
-    }
+    answers = {name: torch.zeros(judging.judges, len(shown), dtype=torch.bool) for name in methods}
+    folds = int(fold.max()) + 1
+    turns = list(product(methods, range(judging.judges), range(folds)))
+    for done, (name, row, number) in enumerate(turns, 1):
+        answered = fold == number  # bool (N,)
+        own = seed * 1000 + folds * row + number  # each judge has a seed of its own: ties are broken independently
+        learn, answer = (
+            Judged(*(x[part].float() / 255 for x in (inputs, real, synthetic[name]))) for part in (~answered, answered)
+        )
+        answers[name][row, answered] = fooled(train_judge(*learn, own, judging.steps), *answer, own)
+        progress(done / len(turns))
+    return answers
+
+
+def without_noise(shown: Tensor) -> Tensor:
+    """Frames whose pixels are the first frame's where they change by less than NOISE levels: uint8 (n, 3, S, S).
+
+    The true next frame has the noise of camera and codec, and most predictions have none. A judge that sees frames
+    made alike in this way cannot tell them by that.
+    """
+    change = (shown.short() - shown[:1].short()).abs().amax(1, keepdim=True)  # (n, 1, S, S)
+    return torch.where(change < NOISE, shown[:1], shown)
 
 
 def judge_rest(

@@ -184,6 +184,7 @@ def read_options(experiment: Experiment, given: Mapping[str, Any]) -> Any:
 def as_written(option: str) -> str:
     """An option as the command line takes it: "--seed", "--set runs=FOLDER"."""
     values = {"runs": "FOLDER", "layers": "FOLDER", "seeds": "MODELS", "characters": "SPLIT"}
+    values |= {"split": "PART", "judges": "PAIRS,JUDGES,STEPS"}
     return f"--{option}" if option in FLAGS else f"--set {option}={values.get(option, 'MODEL')}"
 
 
