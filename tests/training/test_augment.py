@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from visual_dynamics.data.pairs import Pair, mix
-from visual_dynamics.training.augment import LIST, ShuffledOrder, augment, displaced, draw, step_noise
+from visual_dynamics.training.augment import LIST, ShuffledOrder, augment, displaced, draw, placed, step_noise
 from visual_dynamics.training.config import TrainingConfig
 
 DRAWN = {  # sum, two values
@@ -14,6 +14,7 @@ DRAWN = {  # sum, two values
     "mirror": [17.0, 0.0, 1.0],
     "reverse": [20.0, 1.0, 1.0],
     "shift": [-8.0, 0.0, 2.0],
+    "place": [35.2001, 0.2406, 0.3978],
     "colour-jitter": [95.4587, 0.9434, 0.07],
     "permute-channels": [188.0, 1.0, 0.0],
     "jitter": [9.0, 1.0, -1.0],
@@ -111,3 +112,21 @@ def test_pixels_of_an_augmentation_are_those_of_the_network() -> None:
     ramp = torch.arange(32.0).expand(500, 3, 32, 32)
     moved = augment(Pair(ramp, ramp), config, step=0, part=slice(0, 500))[0].frame
     assert set((16 - moved[:, 0, 0, 16]).tolist()) == set(range(-4, 5))
+
+
+def test_sprites_go_to_every_place_within_the_picture_and_no_other() -> None:
+    """A pair of 8 x 8 pixels: the first frame has rows 2 and 3, the second one rows 3 to 5 and columns 1 to 6."""
+    frame, after = torch.zeros(2, 3, 8, 8).unbind(0)
+    frame[0, 2:4, 2:4], after[2, 3:6, 1:7] = 0.5, 1.0
+    shares = torch.cartesian_prod(torch.linspace(0, 0.999, 21), torch.linspace(0, 0.999, 21))
+    count = len(shares)
+    moved = placed(Pair(frame.expand(count, -1, -1, -1), after.expand(count, -1, -1, -1)), shares, 8)
+    assert (moved.frame.flatten(1).sum(1) == 2).all() and (moved.next_frame.flatten(1).sum(1) == 18).all()
+    places = set()
+    for one, other in zip(*moved, strict=True):
+        down, right = (int(numbers.min()) for numbers in other[2].nonzero().T)
+        assert one[0, down - 1 : down + 1, right + 1 : right + 3].sum() == 2  # both moved alike
+        places.add((down, right))
+    assert places == {(down, right) for down in range(1, 6) for right in range(3)}
+    empty = Pair(torch.zeros(1, 3, 8, 8), torch.zeros(1, 3, 8, 8))
+    assert not placed(empty, torch.tensor([[0.9, 0.9]]), 8).frame.any()

@@ -140,6 +140,22 @@ def displaced(pair: Pair, drawn: Tensor, size: int) -> Pair:
     return sampled(pair, maps, size, "reflection")
 
 
+def draw_places(generator: Generator, batch: int, _: float) -> Tensor:
+    """Where among all places, down and right, each pair goes: shares in [0, 1), (B, 2)."""
+    return torch.rand(batch, 2, generator=generator)
+
+
+def placed(pair: Pair, shares: Tensor, size: int) -> Pair:
+    """Pair b moved to place shares[b] of those at which all that is not black in either frame stays inside."""
+    seen = torch.maximum(*pair).amax(1) > 0  # (B, H, W)
+    offsets = []
+    for across, share in zip((2, 1), without_waiting(shares, seen.device).unbind(1), strict=True):
+        line = seen.any(across).float()  # (B, length)
+        before, after = line.argmax(1), line.flip(1).argmax(1)  # black rows or columns on both sides; (B,) each
+        offsets.append((share * (before + after + 1)).long() - before)
+    return shifted(pair, torch.stack(offsets, 1)[:, None].expand(-1, 2, -1), size)
+
+
 def draw_colours(generator: Generator, batch: int, _: float) -> Tensor:
     """A map of colours c -> m (c, 1) for each pair, (B, 3, 4); a quarter of them leaves colours as they are.
 
@@ -193,6 +209,7 @@ LIST = {  # in this order: those that change both alike come first
     "mirror": Augmentation(0x7042ED, draw_mirrored, mirrored),
     "reverse": Augmentation(0x7042ED, draw_reversed, reversed_in_time),
     "shift": Augmentation(0x0FF5E7, draw_shifts, shifted),
+    "place": Augmentation(0x91ACE, draw_places, placed),
     "colour-jitter": Augmentation(0x116, draw_colours, colour_jittered),
     "permute-channels": Augmentation(
         0xC01045,

@@ -27,6 +27,7 @@ AUGMENTATIONS: dict[str, tuple[str, str]] = {  # name -> (what =NUMBER is, what 
     "mirror": ("", "mirror half of the pairs left to right"),
     "reverse": ("", "run half of the pairs backwards"),
     "shift": ("pixels", "move whole pairs by up to this many pixels"),
+    "place": ("", "move sprites on black, whole pairs, to any place at which both frames stay within the picture"),
     "colour-jitter": ("", "give each pair another hue, saturation, contrast and brightness"),
     "permute-channels": ("", "show the motion encoder another order of red, green and blue: z cannot hold colours"),
     "jitter": ("pixels", "move each frame that the motion encoder sees by up to this many pixels"),

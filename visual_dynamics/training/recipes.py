@@ -80,13 +80,13 @@ RECIPES: dict[str, Recipe] = {
         (replace(SPRITES, between="any", beta=50.0, steps=14_621),), 10.3, "error 3.3, copying 219.5", CHARACTERS
     ),
     "sprites-lpc": Recipe(
-        (replace(SPRITES, between="mostly+starts", augment=("shift=16", "jitter=2"), beta=400.0, steps=30_000),),
+        (replace(SPRITES, between="mostly+starts", augment=("place", "jitter=2"), beta=400.0, steps=30_000),),
         23.0,
         NOT_YET,
         LPC,
     ),
     "sprites-lpc-poses": Recipe(
-        (replace(SPRITES, between="any+standing", augment=("mirror", "shift=16"), beta=50.0, steps=30_000),),
+        (replace(SPRITES, between="any+standing", augment=("mirror", "place"), beta=50.0, steps=30_000),),
         21.0,
         NOT_YET,
         LPC,
