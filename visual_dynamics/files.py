@@ -14,7 +14,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write several files of a folder, which is made where it is missing: all of them, or on any failure none."""
+    """Write several files of a folder and folders in it, made where they are missing: all, or on any failure none."""
     made: list[Path] = []  # folders
     parts: dict[Path, Path] = {}  # path -> the temporary file that will replace it
     path, done = folder, False
@@ -25,7 +25,9 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
             path = folder / name
             if path.is_dir():
                 raise IsADirectoryError(0, "a folder is in its place")
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name[:40]}.", suffix=".part")
+            made += missing_folders(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
             parts[path] = Path(temporary)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -14,7 +14,7 @@ import typer
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
-from visual_dynamics.cli.animate import _knows_neighbours, animate
+from visual_dynamics.cli.animate import animate, knows_neighbours
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
@@ -114,7 +114,7 @@ def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     methods: list[str] = []
-    monkeypatch.setattr("visual_dynamics.cli.animate._knows_neighbours", lambda model: True)
+    monkeypatch.setattr("visual_dynamics.cli.animate.knows_neighbours", lambda model: True)
     real = sheets.animate_sheet
     monkeypatch.setattr(sheets, "animate_sheet", lambda *given: methods.append(given[4]) or real(*given))
     command("hero.json", "other.png", "--tag", "fall", "--loop", "--out", "new")
@@ -122,8 +122,8 @@ def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
 
 
 def test_which_models_know_neighbours() -> None:
-    assert _knows_neighbours(read_header(find_weights("sprites")))
-    assert not _knows_neighbours(read_header(find_weights("sprites-poses")))
+    assert knows_neighbours(read_header(find_weights("sprites")))
+    assert not knows_neighbours(read_header(find_weights("sprites-poses")))
 
 
 def test_help_tells_what_becomes_of_half_transparent_pixels(

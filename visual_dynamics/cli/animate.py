@@ -82,13 +82,13 @@ def animate(
                 raise UserError(f"cannot read {path}: there is no such file")
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
-        header = _checked(model)
-        chained = _knows_neighbours(header)
+        header = sprite_model(model)
+        chained = knows_neighbours(header)
         guide = None if guide == "none" else guide or GUIDES.get(model)
         if guide and chained:
             raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
         if guide:
-            _checked(guide)
+            sprite_model(guide)
         if loop and not (chained or guide):
             raise UserError("--loop needs --guide: without it, every frame is made from the target alone")
         whole = size is None and not target.is_dir() and target.suffix.lower() not in DESCRIBED
@@ -107,7 +107,7 @@ def animate(
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
 
 
-def _checked(name: str) -> Header:
+def sprite_model(name: str) -> Header:
     """The header of a model; an error if it was not trained on a black background, on which sprites are animated."""
     from visual_dynamics.model_files import find_weights, read_header
     from visual_dynamics.sprites.matches import GUIDES
@@ -120,7 +120,7 @@ def _checked(name: str) -> Header:
     return header
 
 
-def _knows_neighbours(header: Header) -> bool:
+def knows_neighbours(header: Header) -> bool:
     """Whether a model was trained on neighbouring frames: then each frame is made from the one before it."""
     return header.training.get("config", {}).get("between") in ("neighbours", "mostly")
 

@@ -14,6 +14,7 @@ import typer
 
 from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import check as check_command
+from visual_dynamics.cli import complete as complete_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import reproduce as reproduce_command
 from visual_dynamics.cli import serve
@@ -78,6 +79,7 @@ def demo(
 
 app.command()(animate_command.animate)
 app.command()(check_command.check)
+app.command("complete")(complete_command.complete_character)
 app.add_typer(prepare_command.app, name="prepare")
 app.command(cls=train_command.GroupedCommand)(train_command.train)
 app.command()(reproduce_command.reproduce)

@@ -232,13 +232,13 @@ def _align_target(
     if not known:
         near = max(abs(seed.top - beside.top), abs(seed.left - beside.left)) <= FAR * reference.factor
         return beside if near or not stays(seed) else seed
-    pairs = [_as_frames(np.concatenate([example.before, example.after[:1]]), reference, size) for example in examples]
+    pairs = [as_frames(np.concatenate([example.before, example.after[:1]]), reference, size) for example in examples]
     codes = [(predictor.encode(pair[0], pair[1]).mean, predictor.encode(pair[1], pair[0]).mean) for pair in pairs]
 
     def score(place: Place) -> float:
         errors = []
         for example, pair, (there, back) in zip(examples, pairs, codes, strict=True):
-            frame = _as_frames(example.target, place, size)
+            frame = as_frames(example.target, place, size)
             moved = predictor.decode(predictor.encode_image(frame[0]), there[None])[0]
             returned = predictor.decode(predictor.encode_image(moved), back[None])
             errors.append(_error(returned, frame) / max(_error(pair[:1], pair[1:]), 1e-6))
@@ -272,7 +272,7 @@ def _rebuilt(predictor: Predictor, examples: Sequence[_Example], place: Place) -
     """For each example the mean error of its motions, encoded and applied to its own pose, and that of copying it."""
     rebuilt, copied = [], []
     for example in examples:
-        before, *after = _as_frames(np.concatenate(example[:2]), place, predictor.size)
+        before, *after = as_frames(np.concatenate(example[:2]), place, predictor.size)
         codes = torch.stack([predictor.encode(before, frame).mean for frame in after])
         rebuilt.append(_error(predictor.decode(predictor.encode_image(before), codes), torch.stack(after)))
         copied.append(max(_error(before, torch.stack(after)), 1e-6))
@@ -284,7 +284,7 @@ def _error(frames: Tensor, truth: Tensor) -> float:
     return float((frames.cpu() - truth).square().sum((1, 2, 3)).mean())
 
 
-def _as_frames(frames: Pixels, place: Place, size: int) -> Tensor:
+def as_frames(frames: Pixels, place: Place, size: int) -> Tensor:
     """(T, H, W, 4) -> floats (T, 3, S, S) in [0, 1]"""
     return torch.from_numpy(over_black(put(frames, place, size))).permute(0, 3, 1, 2).float() / 255
 

@@ -41,12 +41,19 @@ ANIMATIONS = {  # name of the sheet -> frames of a view, and views: up, left, do
     "backslash": (13, 4),
     "halfslash": (6, 4),
 }
+VIEWS = {4: ("up", "left", "down", "right")}  # by their number; the other animations have one view
+ONE_VIEW = {"hurt": "down", "climb": "up"}
 STARTS = dict(zip(ANIMATIONS, np.cumsum([0, *(f * v for f, v in ANIMATIONS.values())]).tolist(), strict=False))
 CELLS = sum(frames * views for frames, views in ANIMATIONS.values())  # 352
 BODY_TYPES = ("male", "muscular", "female", "pregnant", "teen", "child")
 CACHED = 1_500  # drawn layers kept, some 150 kB each
 
 Colour = tuple[int, int, int]
+
+
+def views_of(animation: str) -> tuple[str, ...]:
+    """The sides that it is seen from, in the order of its rows."""
+    return VIEWS.get(ANIMATIONS[animation][1], (ONE_VIEW.get(animation, "down"),))
 
 
 class Palette(NamedTuple):

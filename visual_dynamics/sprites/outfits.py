@@ -29,11 +29,10 @@ from visual_dynamics.sprites.generator import (
     Item,
     Palette,
     Worn,
+    views_of,
 )
 from visual_dynamics.sprites.lpc import blend
 
-VIEWS = {4: ("up", "left", "down", "right")}  # by their number; the other animations have one view
-ONE_VIEW = {"hurt": "down", "climb": "up"}
 BODIES_OF_16 = {"male": 4, "female": 4, "teen": 3, "muscular": 2, "pregnant": 2, "child": 1}  # how often each is drawn
 WORN_OUT_OF_16 = {  # how often a slot is worn, in the order of drawing: what is drawn first may be needed by the others
     "body": 16,
@@ -112,11 +111,7 @@ class Composed:
 
     def packed(self, number: int) -> PackedCharacter:
         """The same with the cells of its animations only."""
-        clips = [
-            Clip(name, view, ANIMATIONS[name][0])
-            for name in self.animations
-            for view in VIEWS.get(ANIMATIONS[name][1], (ONE_VIEW.get(name, "down"),))
-        ]
+        clips = [Clip(name, view, ANIMATIONS[name][0]) for name in self.animations for view in views_of(name)]
         index = np.concatenate([self.index[cells_of(name)] for name in self.animations])
         worn = {one.item.slot: [one.item.key, *(p.name for p in one.palettes), one.variant] for one in self.outfit.worn}
         digest = hashlib.sha256(self.colours.tobytes() + index.tobytes()).hexdigest()

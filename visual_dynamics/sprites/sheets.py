@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,21 +47,16 @@ def animate_sheet(
         for match in matches
     ]
     alignment = align(predictor, clips) if aligned else None
-    results: list[Pixels] = []
+    starts = [other_starts(reference, match) for match in matches]
+    results = carry(predictor, clips, palette, alignment, method, loop, guide, starts)
     tags: list[Tag] = []
     given = []
     count = 0
     for match, clip in zip(matches, clips, strict=True):
-        length = len(clip.reference)
-        placed = clip._replace(reference=np.concatenate([clip.reference, other_starts(reference, match)]))
-        placed = alignment.place(placed, predictor.size) if alignment else placed
-        followed, starts = placed.reference[:length], placed.reference[length:]
-        frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, starts)
-        results.append(alignment.undo(frames, clip) if alignment else frames)
         shift = count - match.first
         tags += [replace(tag, first=tag.first + shift, last=tag.last + shift) for tag in match.tags]
         given.append(match.pose + shift)
-        count += length
+        count += len(clip.reference)
     order = np.concatenate([np.arange(match.first, match.last + 1) for match in matches])
     durations = reference.durations[order]
     return Animation(
@@ -70,3 +65,32 @@ def animate_sheet(
         given=tuple(given),
         alignment=alignment,
     )
+
+
+def carry(
+    predictor: Predictor,
+    clips: Sequence[Moving],
+    palette: Pixels,
+    alignment: Alignment | None,
+    method: Method = "direct",
+    loop: bool = False,
+    guide: Predictor | None = None,
+    starts: Sequence[Pixels] = (),
+    progress: Callable[[int], None] = lambda frames: None,
+) -> list[Pixels]:
+    """The target of each clip moved like its reference, in colours (P, 3): (T, h, w, 4) each.
+
+    starts: for each clip, more frames (n, H, W, 4) of its reference. method, loop, guide: see `animation.animate`.
+    progress: called with the number of frames made.
+    """
+    results = []
+    for number, clip in enumerate(clips):
+        length = len(clip.reference)
+        more = starts[number] if starts else clip.reference[:0]
+        placed = clip._replace(reference=np.concatenate([clip.reference, more]))
+        placed = alignment.place(placed, predictor.size) if alignment else placed
+        followed, others = placed.reference[:length], placed.reference[length:]
+        frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, others)
+        results.append(alignment.undo(frames, clip) if alignment else frames)
+        progress(length)
+    return results

@@ -1,0 +1,228 @@
+"""Draws the animations that a character lacks, and says how sure it is of each frame.
+
+A frame is made from the known frame that looks most like it in the reference, by the motion between these two. The
+same is done for some frames that are known. Their errors, and two numbers of the reference, how far it moves and how
+well the model rebuilds that, give each new frame a doubt: its expected error as a share of that of standing still.
+
+On 48 frames of 4 held-out characters the rank correlation of a frame's error with the root of motion times rebuilding
+error is 0.67 within a character; with the motion alone 0.56, with the rebuilding error alone 0.52 (`sprites-poses`).
+
+Errors are squared differences summed over a frame, colours in [0, 1], over black.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from visual_dynamics.errors import UserError
+from visual_dynamics.images import Pixels
+from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
+from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sprites.align import Alignment, Moving, align, as_frames
+from visual_dynamics.sprites.characters import Clips, Key
+from visual_dynamics.sprites.missing import Part, Place, Step, packed, steps, taken_off
+from visual_dynamics.sprites.sheets import carry
+
+CHECKED = 32  # known frames on which the procedure is tried, at most
+STANDING = ("idle", "walk")  # animations whose first frame is a standing pose
+DOUBTFUL = 0.25  # of standing still's error: a draft with more is to be looked at
+WORTHLESS = 1.0  # as bad as standing still: such drafts are made only on request
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """How the procedure does on known frames. It tells what to expect of the others, before these are drawn."""
+
+    error: float  # as a share of that of standing still; nan where no known frame moves
+    frames: int
+    alignment: Alignment
+    scale: float  # error for one unit of the root of motion times rebuilding error
+    standing: float  # error of standing still for one unit of the reference's distance from its standing pose
+
+
+@dataclass(frozen=True, eq=False)
+class Drafts:
+    """New clips of a character, and the doubt of each of their frames (T,)."""
+
+    clips: dict[Key, Pixels]
+    doubts: dict[Key, Numbers]
+
+
+def complete(
+    predictor: Predictor | None,
+    parts: Sequence[Part],
+    force: bool = False,
+    report: Callable[[str], object] = lambda words: None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[list[Check | None], Drafts]:
+    """All clips of a plan; every part is checked before anything is drawn, and what to expect is reported.
+
+    predictor: of any two frames of an animation; None if nothing has to be drawn. force: draw even what is worthless.
+    """
+    total = sum(len(part.steps) + CHECKED for part in parts if part.steps)
+    done = 0
+
+    def step(frames: int) -> None:
+        nonlocal done
+        done += frames
+        progress(min(done, total), total)
+
+    checks: list[Check | None] = []
+    for part in parts:
+        checks.append(check(predictor, part, step) if part.steps and predictor else None)
+        if (words := expectation(part, checks[-1])) and checks[-1]:
+            if checks[-1].error >= WORTHLESS and not force:
+                raise UserError(f"{words}: train a model on sheets of this style, give a --reference, or --force")
+            report(words)
+    drafts = Drafts({}, {})
+    for part, checked in zip(parts, checks, strict=True):
+        made = draw(predictor, part, checked, step) if predictor and checked else recoloured_drafts(part)
+        drafts.clips.update(made.clips)
+        drafts.doubts.update(made.doubts)
+    return checks, drafts
+
+
+def expectation(part: Part, checked: Check | None) -> str:
+    """A sentence where drafts will need much work; else ""."""
+    names = ", ".join(part.animations)
+    if checked and not checked.frames:
+        return f"{names}: no known frame moves, so how good the drafts are is not known"
+    if checked and checked.error > DOUBTFUL:
+        known = f"on {checked.frames} known frames the error is {checked.error:.2f} of that of standing still"
+        return f"{names}, after {part.reference.name}: {known}"
+    return ""
+
+
+def check(predictor: Predictor, part: Part, progress: Callable[[int], None] = lambda frames: None) -> Check:
+    """Try the procedure on frames that are known, each from other animations than its own."""
+    reference, known = part.reference.clips, list(part.target)
+    tried = [step for step in steps(reference, part.target, known, known) if _moves(part, step)]
+    tried = tried[:: max(1, -(-len(tried) // CHECKED))]
+    alignment = align(predictor, [clip for _, clip in _clips(part, [*tried, *part.steps])])
+    made = _draw(predictor, part, tried, alignment, progress)
+    truth = part.character.clips
+    errors = _errors([(made[step.made], truth[step.made.key][step.made.frame]) for step in tried])
+    still = [(_standing(step, known), step.made) for step in tried]
+    own, its = (_errors([(_at(clips, one), _at(clips, other)) for one, other in still]) for clips in (truth, reference))
+    signals = _signals(predictor, part, tried, alignment)
+    return Check(
+        error=float(errors.sum() / own.sum()) if own.sum() else float("nan"),
+        frames=len(tried),
+        alignment=alignment,
+        scale=float(errors.sum() / signals.sum()) if signals.sum() else 1.0,
+        standing=float(own.sum() / its.sum()) if its.sum() else 1.0,
+    )
+
+
+def draw(
+    predictor: Predictor, part: Part, checked: Check, progress: Callable[[int], None] = lambda frames: None
+) -> Drafts:
+    """All that the part lacks; frames in which the reference is empty stay empty."""
+    made = _draw(predictor, part, part.steps, checked.alignment, progress)
+    expected = checked.scale * _signals(predictor, part, part.steps, checked.alignment)
+    reference, known = part.reference.clips, list(part.target)
+    pairs = [(_at(reference, _standing(step, known)), _at(reference, step.made)) for step in part.steps]
+    shares = expected / np.maximum(checked.standing * _errors(pairs), 1e-6)
+    result = recoloured_drafts(part)
+    for step, share in zip(part.steps, shares, strict=True):
+        key, frame = step.made
+        if key not in result.clips:
+            some = next(iter(part.character.clips.values()))
+            result.clips[key] = np.zeros((len(reference[key]), *some.shape[1:]), np.uint8)
+            result.doubts[key] = np.zeros(len(reference[key]))
+        result.clips[key][frame] = made[step.made]
+        result.doubts[key][frame] = share
+    return result
+
+
+def recoloured_drafts(part: Part) -> Drafts:
+    """What needs no model, and leaves no doubt: the reference in the character's colours."""
+    return Drafts(dict(part.recoloured), {key: np.zeros(len(frames)) for key, frames in part.recoloured.items()})
+
+
+def _draw(
+    predictor: Predictor, part: Part, made: Sequence[Step], alignment: Alignment, progress: Callable[[int], None]
+) -> dict[Place, Pixels]:
+    """Each frame (h, w, 4), in the character's colours."""
+    own = np.concatenate([frames.reshape(-1, 4) for frames in part.character.clips.values()])[None, None]  # (1, 1, N)
+    worn = [frames.reshape(-1, 4) for frames in part.target.values()]
+    palette = palette_of(np.concatenate(worn)[None, None])
+    groups = _clips(part, made)
+    frames = carry(predictor, [clip for _, clip in groups], palette, alignment, progress=progress)
+    result = {}
+    for (places, _), (_, *new) in zip(groups, frames, strict=True):
+        for place, frame in zip(places, new, strict=True):
+            if part.layer:
+                frame = taken_off(frame[None], _at(part.reference.clips, place)[None], palette_of(own))[0]
+            result[place] = _with_own_alpha(frame, own[0, 0])
+    return result
+
+
+def _clips(part: Part, made: Collection[Step]) -> list[tuple[list[Place], Moving]]:
+    """Frames that are made from one start, and the clip of the reference that shows them after it."""
+    groups: dict[Place, list[Place]] = defaultdict(list)
+    for step in made:
+        groups[step.start].append(step.made)
+    reference = part.reference.clips
+    return [
+        (places, Moving(np.stack([_at(reference, one) for one in (start, *places)]), 0, _at(part.target, start)))
+        for start, places in groups.items()
+    ]
+
+
+def _signals(predictor: Predictor, part: Part, made: Sequence[Step], alignment: Alignment) -> Numbers:
+    """For each step the root of the reference's motion times the error of rebuilding it."""
+    signals = []
+    for step in made:
+        pair = np.stack([_at(part.reference.clips, step.start), _at(part.reference.clips, step.made)])
+        before, after = as_frames(pair, alignment.reference, predictor.size)
+        code = predictor.encode(before, after).mean[None]
+        rebuilt = predictor.preview(predictor.encode_image(before), code)[0].cpu()
+        motion, error = ((one - after).square().sum().double() for one in (before, rebuilt))
+        signals.append(torch.sqrt(motion * error).item())
+    return np.array(signals)
+
+
+def _moves(part: Part, step: Step) -> bool:
+    clips = part.reference.clips
+    return bool((over_black(_at(clips, step.start)) != over_black(_at(clips, step.made))).any())
+
+
+def _standing(step: Step, known: Collection[Key]) -> Place:
+    """The standing pose of the same view, of another clip if it can be; else the frame that the step starts from."""
+    animation, view = step.made.key
+    poses = [(name, view) for name in STANDING if (name, view) in known and name != animation]
+    return Place(poses[0], 0) if poses else step.start
+
+
+def _at(clips: Clips, place: Place) -> Pixels:
+    """(H, W, 4)"""
+    return clips[place.key][place.frame]
+
+
+def _errors(pairs: Sequence[tuple[Pixels, Pixels]]) -> Numbers:
+    """Between two frames (H, W, 4) each."""
+    return np.array([np.square(over_black(a) / 255 - over_black(b) / 255).sum() for a, b in pairs], np.float64)
+
+
+def _with_own_alpha(frame: Pixels, own: Pixels) -> Pixels:
+    """An opaque frame (H, W, 4); colours mostly half-transparent in the character's pixels (N, 4) become so."""
+    glassy = own[(own[:, 3] < 255) & (own[:, 3] >= OPAQUE)]
+    if not len(glassy):
+        return frame
+    result = frame.copy()
+    colours = packed(frame) & 0xFFFFFF
+    rows, all_rows = (packed(pixels) & 0xFFFFFF for pixels in (glassy, own[own[:, 3] >= OPAQUE]))
+    for colour in np.intersect1d(rows, colours[frame[..., 3] > 0]):
+        alphas = glassy[rows == colour][:, 3]
+        if 2 * len(alphas) > int((all_rows == colour).sum()):
+            result[..., 3][(colours == colour) & (frame[..., 3] > 0)] = np.bincount(alphas).argmax()
+    return result
