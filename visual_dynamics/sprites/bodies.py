@@ -15,8 +15,9 @@ from pathlib import Path
 
 from visual_dynamics.data.packed import PackedCharacter, pack, read_packed
 from visual_dynamics.errors import UserError
+from visual_dynamics.images import Pixels
 from visual_dynamics.sprites.cast import CREDITS, credits_of
-from visual_dynamics.sprites.characters import Character
+from visual_dynamics.sprites.characters import Character, Key
 from visual_dynamics.sprites.generator import BODY_TYPES, Generator, Palette, Worn
 from visual_dynamics.sprites.outfits import Outfit, compose
 
@@ -51,16 +52,18 @@ def shipped_bodies(folder: Path = FOLDER) -> tuple[Character, ...]:
         rows = {row["filename"]: row for row in csv.DictReader(file)}
     found = []
     for one in read_packed(folder):
-        frames, body = one.rgba(), str(one.facts["body"])
-        ends = pairwise(accumulate((clip.frames for clip in one.clips), initial=0))
-        clips = {
-            (clip.animation, clip.view): frames[start:end] for clip, (start, end) in zip(one.clips, ends, strict=True)
-        }
+        body = str(one.facts["body"])
         credits: dict[str, list[str]] = defaultdict(list)
         for name in one.facts["files"]:
             row = rows[name]
             words = f"{name}: by {row['authors']}. License(s): {row['licenses']}. {row['urls']}"
             credits[Path(name).stem].append(f"{words} ({row['notes']})" if row["notes"] else words)
         texts = {animation: "\n".join(lines) for animation, lines in credits.items()}
-        found.append(Character(f"the {body} body of the LPC generator", clips, credits=texts, body=body))
+        found.append(Character(f"the {body} body of the LPC generator", clips_of(one), credits=texts, body=body))
     return tuple(found)
+
+
+def clips_of(one: PackedCharacter) -> dict[Key, Pixels]:
+    frames = one.rgba()
+    ends = pairwise(accumulate((clip.frames for clip in one.clips), initial=0))
+    return {(clip.animation, clip.view): frames[first:end] for clip, (first, end) in zip(one.clips, ends, strict=True)}

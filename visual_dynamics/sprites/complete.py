@@ -109,9 +109,11 @@ def check(predictor: Predictor, part: Part, progress: Callable[[int], None] = la
     alignment = align(predictor, [clip for _, clip in _clips(part, [*tried, *part.steps])])
     made = _draw(predictor, part, tried, alignment, progress)
     truth = part.character.clips
-    errors = _errors([(made[step.made], truth[step.made.key][step.made.frame]) for step in tried])
+    errors = squared_errors([(made[step.made], truth[step.made.key][step.made.frame]) for step in tried])
     still = [(_standing(step, known), step.made) for step in tried]
-    own, its = (_errors([(_at(clips, one), _at(clips, other)) for one, other in still]) for clips in (truth, reference))
+    own, its = (
+        squared_errors([(_at(clips, one), _at(clips, other)) for one, other in still]) for clips in (truth, reference)
+    )
     signals = _signals(predictor, part, tried, alignment)
     return Check(
         error=float(errors.sum() / own.sum()) if own.sum() else float("nan"),
@@ -130,7 +132,7 @@ def draw(
     expected = checked.scale * _signals(predictor, part, part.steps, checked.alignment)
     reference, known = part.reference.clips, list(part.target)
     pairs = [(_at(reference, _standing(step, known)), _at(reference, step.made)) for step in part.steps]
-    shares = expected / np.maximum(checked.standing * _errors(pairs), 1e-6)
+    shares = expected / np.maximum(checked.standing * squared_errors(pairs), 1e-6)
     result = recoloured_drafts(part)
     for step, share in zip(part.steps, shares, strict=True):
         key, frame = step.made
@@ -208,7 +210,7 @@ def _at(clips: Clips, place: Place) -> Pixels:
     return clips[place.key][place.frame]
 
 
-def _errors(pairs: Sequence[tuple[Pixels, Pixels]]) -> Numbers:
+def squared_errors(pairs: Sequence[tuple[Pixels, Pixels]]) -> Numbers:
     """Between two frames (H, W, 4) each."""
     return np.array([np.square(over_black(a) / 255 - over_black(b) / 255).sum() for a, b in pairs], np.float64)
 
