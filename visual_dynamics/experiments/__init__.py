@@ -20,6 +20,7 @@ from visual_dynamics.experiments import (
     realism,
     relations,
     shapes,
+    sheet_check,
     sprite_futures,
     sweeps,
     toy,
@@ -50,5 +51,6 @@ EXPERIMENTS = {
         full_size.EXPERIMENT,
         video.EXPERIMENT,
         familiarity.EXPERIMENT,
+        sheet_check.EXPERIMENT,
     )
 }
