@@ -99,7 +99,9 @@ def _with_config_options(function: Callable[..., None]) -> Callable[..., None]:
 def train(
     out: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run: a new one, or one to resume.")],
     *,
-    recipe: Annotated[str | None, typer.Option(help=f"A shipped model, as it was made: {', '.join(RECIPES)}.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help=f"A model as it was made, or is to be made: {', '.join(RECIPES)}.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Options from the config.json of a run.")] = None,
     settings: Annotated[
         list[str] | None,

@@ -53,6 +53,19 @@ PEOPLE = configure(
     },
     SHAPES,
 )
+PEOPLE_NEXT = configure(  # codes that hold no places; frames that keep the picture's own pixels
+    {
+        "augment": ("zoom=2", "mirror", "reverse", "colour-jitter", "displace=8"),
+        "latent": 64,
+        "beta": 10.0,
+        "warp": 2,
+        "pyramid": 1.0,
+        "minutes": 25.0,
+    },
+    PEOPLE,
+)
+CLIPS = "clips prepared by `visual-dynamics prepare videos CLIPS --split docs/video-clips.csv`"
+UNTRAINED = "no released run yet"
 LPC = "characters packed by `visual-dynamics prepare lpc CHECKOUT --items train` (docs/training.md)"
 NOT_YET = "no released run yet; minutes are at the rate of `sprites` and `sprites-poses`"
 CHARACTERS = "Reed's sprites, packed by `visual-dynamics prepare sprites`"
@@ -100,6 +113,30 @@ RECIPES: dict[str, Recipe] = {
         "the motion code explains 80.6 % of the squared difference between two frames",
         "the clips of docs/people-clips.csv, prepared by `visual-dynamics prepare videos CLIPS --held-out 0.25`",
         carry_over=True,
+    ),
+    "people-next": Recipe((PEOPLE_NEXT,), 25.0, UNTRAINED, CLIPS, carry_over=True),
+    # Four times the pixels, twice the sigma: a nat buys the same share of the error as at 64x64. Clips are prepared at
+    # 128: their frames are warped at this size, and not zoomed into.
+    "people-128": Recipe(
+        (
+            replace(
+                PEOPLE_NEXT,
+                preset="paper-128",
+                augment=("mirror", "reverse", "colour-jitter", "displace=16"),
+                warp=1,
+                sigma=0.1,
+                batch=64,
+            ),
+        ),
+        25.0,
+        UNTRAINED,
+        CLIPS,
+        carry_over=True,
+    ),
+    "shapes-128": Recipe(
+        (configure({"preset": "paper-128", "latent": 8, "sigma": 0.2, "minutes": 25.0}, SHAPES),),
+        25.0,
+        UNTRAINED,
     ),
 }
 
