@@ -78,7 +78,10 @@ def is_finished(folder: Path, config: TrainingConfig) -> bool:
         if name not in FREE and (there := found[name]) != value:
             raise UserError(f"{folder} holds another training: its {name} is {there}, here it is {value}")
     weights = folder / "weights.safetensors"
-    return weights.exists() and load_weights(weights).training.get("step") == config.steps
+    if not weights.exists():
+        return False
+    done = load_weights(weights).training
+    return config.is_over(done["step"], config.progress(done["step"], done["seconds"]))
 
 
 def make_run(folder: Path, config: TrainingConfig, device: torch.device, progress: Callable[[float], None]) -> None:
