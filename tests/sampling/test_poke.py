@@ -57,8 +57,8 @@ def test_the_rest_follows_by_the_conditional_law() -> None:
     found = boxes_poked((1.0, 0.0), 2000)
     drawn = found.draw(sample_seeds(1, 4000))
     spread = found.width**2 / (1 + found.width**2)  # of z0 under the prior and the kernel
-    assert found.width == 1 / 16 and poke.EFFECTIVE < found.effective < 200
-    assert abs(drawn[:, 0].mean() - 1) < 0.03 and abs(drawn[:, 0].std() - spread**0.5) < 0.03
+    assert found.width == 1 / 8 and poke.EFFECTIVE < found.effective < 300
+    assert abs(drawn[:, 0].mean() - 1 / (1 + found.width**2)) < 0.04 and abs(drawn[:, 0].std() - spread**0.5) < 0.03
     assert abs(drawn[:, 1].mean() - SLOPE) < 0.1 and abs(drawn[:, 1].std() - 0.3) < 0.06
     assert abs(Follows().draw(sample_seeds(0, 500))[:, 1].mean()) < 0.1  # not so without the poke
 

@@ -17,6 +17,7 @@ from visual_dynamics.experiments import (
     kl_term,
     latents,
     layers,
+    poke,
     realism,
     relations,
     shapes,
@@ -50,6 +51,7 @@ EXPERIMENTS = {
         relations.EXPERIMENT,
         full_size.EXPERIMENT,
         video.EXPERIMENT,
+        poke.EXPERIMENT,
         familiarity.EXPERIMENT,
         sheet_check.EXPERIMENT,
     )

@@ -36,8 +36,8 @@ from visual_dynamics.sampling.predictor import EncodedImage, Predictor
 
 CODES = 2_000  # that are sampled
 PART = 64  # futures that are measured together
-WIDTHS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the kernel, in pixels of the model's frame: the least that leaves ...
-EFFECTIVE = 32.0  # ... this effective number of codes
+WIDTHS = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of the kernel, in pixels of the model's frame: the least that leaves ...
+EFFECTIVE = 64.0  # ... this effective number of codes
 LONGEST = 4  # a motion is at most 1/LONGEST of the frame
 PATCH = 5  # pixels around the place that are matched where it lies in no flat part
 LEAST = 24  # pixels of a flat part
