@@ -38,7 +38,8 @@ from visual_dynamics.model.cross_convolution import by_groups, by_shifts
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PRESETS
 from visual_dynamics.provenance import provenance
-from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.conditional_prior import GRID, ConditionalPrior, Velocity
+from visual_dynamics.sampling.latents import LatentSource, sample_seeds
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.trainer import Trainer
@@ -123,20 +124,26 @@ def time_futures(model: Model, plan: Plan, device: torch.device) -> dict[str, An
     """All futures of an image through the predictor, its encoding included, and by one full pass each."""
     predictor, network, size = model.predictor, model.predictor.network, model.size
     frame = (shapes.images(shapes.draw_scenes(1, 0, "test"), size=size)[0].float() / 255).to(device)
-    z = model.source().draw(sample_seeds(0, plan.futures)).to(device)
-    ours, theirs = Times(), Times()
+    seeds, posteriors = sample_seeds(0, plan.futures), model.weights.posteriors
+    stored = posteriors if len(posteriors) else model.learned_prior
+    conditional = model.weights.conditional or untrained_prior(model, stored.dimensions)
+    z = stored.draw(seeds).to(device)
+    ours, looking, theirs = Times(), Times(), Times()
     pictures: dict[str, list[Tensor]] = {"ours": [], "theirs": []}
 
-    def sample() -> None:
-        pictures["ours"] = list(predictor.decode(predictor.encode_image(frame), z))
+    def sample(name: str, source: LatentSource) -> None:
+        image = predictor.encode_image(frame)
+        pictures[name] = list(predictor.decode(image, source.draw(seeds, image)))
 
     def pass_each(mine: Tensor) -> None:
         pictures["theirs"] += [full_pass(network, frame[None], one)[0] for one in mine.split(1)]
 
-    sample()
+    sample("ours", stored)
+    sample("looking", conditional)
     full_pass(network, frame[None], z[:1])
     for mine in z[: plan.rounds * plan.passes].split(plan.passes):
-        ours.add(sample, device)
+        ours.add(partial(sample, "ours", stored), device)
+        looking.add(partial(sample, "looking", conditional), device)
         theirs.add(partial(pass_each, mine), device)
     compared = len(pictures["theirs"])
     apart = (torch.stack(pictures["ours"][:compared]) - torch.stack(pictures["theirs"])).abs().max()
@@ -148,7 +155,9 @@ def time_futures(model: Model, plan: Plan, device: torch.device) -> dict[str, An
         "seconds": {
             "predictor": ours.summary(),
             "full passes": {name: share * value for name, value in theirs.summary().items()},
+            "predictor, conditional prior": looking.summary(),
         },
+        "conditional_to_stored": looking.shortest / ours.shortest,
         "futures_per_second": plan.futures / ours.shortest,
         "full_passes_per_second": plan.passes / theirs.shortest,
         "times_faster": share * theirs.shortest / ours.shortest,
@@ -157,6 +166,14 @@ def time_futures(model: Model, plan: Plan, device: torch.device) -> dict[str, An
         ),
         "largest_pixel_difference": float(apart),  # of 0 to 1
     }
+
+
+def untrained_prior(model: Model, places: Tensor) -> ConditionalPrior:
+    """A conditional prior as large as a trained one, for a model without; places: the dimensions that carry motion."""
+    config = model.predictor.network.config
+    count = config.kernel_channels * GRID**2
+    codes, segments = (torch.stack([torch.zeros(n), torch.ones(n)]) for n in (len(places), count))
+    return ConditionalPrior(places, codes, segments, Velocity(len(places), count).eval(), config.latent)
 
 
 def full_pass(network: VisualDynamics, frame: Tensor, z: Tensor) -> Tensor:
@@ -280,7 +297,8 @@ def table(result: dict[str, Any]) -> str:
         f"| times faster | {futures['times_faster']:.1f} | {futures['times_faster_median']:.1f} |",
         "",
         f"{futures['futures_per_second']:.0f} futures a second, image encoding included; "
-        f"largest pixel difference {255 * futures['largest_pixel_difference']:.4f} / 255.",
+        f"largest pixel difference {255 * futures['largest_pixel_difference']:.4f} / 255. Conditional prior: "
+        f"{futures['conditional_to_stored']:.2f} times the time of stored codes.",
         "",
     ]
     names = list(result["cross_convolution"][0]["ratio"])

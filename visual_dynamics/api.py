@@ -16,7 +16,7 @@ import itertools
 import operator
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -50,13 +50,14 @@ from visual_dynamics.sampling.poke import CODES, Pair, PokedCodes, Progress, in_
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights, load_weights, save_copy
 
-LatentName = Literal["posteriors", "learned", "prior"]  # where z comes from
+LatentName = Literal["conditional", "posteriors", "learned", "prior"]  # where z comes from
 AnySource: TypeAlias = LatentName | LatentSource
 PokeLike: TypeAlias = tuple[Pair, Pair]  # ((x, y), (dx, dy))
 Frames = NDArray[np.uint8]  # (..., H, W, 3)
 AnyImage: TypeAlias = ImageSource | Canvas
 MAX_SAMPLES = 100_000
 MAX_STEPS = 1_000
+MAX_GUIDANCE = 10
 MAX_PIXELS = 400_000_000  # of all frames of a result at full size together: 1.2 GB
 
 
@@ -87,6 +88,8 @@ class Model:
         self.sources: dict[str, LatentSource] = {"prior": Prior(weights.network.config.latent)}
         if len(weights.posteriors):
             self.sources = {"posteriors": weights.posteriors, **self.sources}
+        if weights.conditional:
+            self.sources = {"conditional": weights.conditional, **self.sources}
 
     @property
     def size(self) -> int:
@@ -203,16 +206,24 @@ class Model:
         ]
 
     def source(self, name: AnySource | None = None) -> LatentSource:
-        """Where z comes from; by default the training posteriors, or the learned prior of a file without them."""
+        """Where z comes from; by default the first that the file has: conditional prior, posteriors, learned prior."""
         if not isinstance(name, str | None):
             return name
         if name is None:
-            name = "posteriors" if "posteriors" in self.sources else "learned"
+            name = next((known for known in ("conditional", "posteriors") if known in self.sources), "learned")
         if name == "learned":
             return self.learned_prior
         if name not in self.sources:
             raise UserError(f"this model has no latent source {name!r}; there are {', '.join(self.sources)}, learned")
         return self.sources[name]
+
+    def guided(self, guidance: float) -> LatentSource:
+        """p(z | image) with guidance: 0 looks at no image, 1 is as learned, more exaggerates the image."""
+        if self.weights.conditional is None:
+            raise UserError("guidance needs a model with p(z | image): see visual-dynamics prior")
+        if not 0 <= guidance <= MAX_GUIDANCE:
+            raise UserError(f"guidance is from 0 to {MAX_GUIDANCE}, not {guidance}")
+        return replace(self.weights.conditional, guidance=float(guidance))
 
     @cached_property
     def learned_prior(self) -> LearnedPrior:

@@ -28,7 +28,7 @@ FORMAT = "visual-dynamics"
 VERSION = 2
 READABLE = (1, 2)  # version 1 knows float16 only
 MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
-FAMILIAR = "familiar"  # the group of tensors
+FAMILIAR, CONDITIONAL = "familiar", "conditional"  # groups of tensors
 SHIPPED = Path(__file__).parent / "models"
 HUB_FILE, HUB_CARD = "model.safetensors", "README.md"  # names in a Hub repository
 HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name or owner/name@revision
@@ -126,6 +126,11 @@ class Header:
     def posteriors(self) -> int:
         """Number of training posteriors in the file; 0 where it has a learned prior only."""
         return self.shapes.get("posteriors.mean", (0,))[0]
+
+    @property
+    def knows_images(self) -> bool:
+        """Whether it has p(z | image)."""
+        return f"{CONDITIONAL}.codes" in self.shapes
 
     @property
     def encodes_motion(self) -> bool:

@@ -3,8 +3,9 @@
 The header's metadata holds three JSON texts: `format` (name and version), `network` (the NetworkConfig) and `training`
 (how it was made). Tensors named `network.*` are the weights, each in float16, or in whole numbers of one byte, which
 `steps.*` scale. `posteriors.*` are the stored q(z | v, I); `prior.*` a mixture fitted to them. A file has one of these,
-or both. It may lack the motion encoder, half of the weights: sampling does not need it. `familiar.*` says what its
-training pictures look like (see sampling/familiarity.py). It may be added later: the digest of a model leaves it out.
+or both. `conditional.*` is p(z | image), which may be added later (see sampling/conditional_prior.py). The file may
+lack the motion encoder, half of the weights: sampling does not need it. `familiar.*` says what its training pictures
+look like (see sampling/familiarity.py). It may be added later: the digest of a model leaves it out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from visual_dynamics.model.motion_encoder import NoMotionEncoder, Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.model_files import (
+    CONDITIONAL,
     FAMILIAR,
     FORMAT,
     MOTION_ENCODER,
@@ -33,12 +35,14 @@ from visual_dynamics.model_files import (
     whole_model,
     with_group,
 )
+from visual_dynamics.sampling.conditional_prior import ConditionalPrior
 from visual_dynamics.sampling.familiarity import Familiarity
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
 from visual_dynamics.tensors import of_eight_bits, to_eight_bits
 
 MAX_BYTES = 14_000_000  # of a shipped model
 LEAST_POSTERIORS = 250_000  # bytes that training posteriors get, should the network leave them less
+HEADER_BYTES = 30_000  # of a file, at most
 MOTION_DECODER = "network.motion_decoder."  # it paints the pixels: rounding shows where nothing moves
 
 
@@ -52,6 +56,7 @@ class Weights:
     training: dict[str, Any]
     digest: str  # SHA-256 of the file without `familiar.*`, hexadecimal
     familiarity: Familiarity | None = None
+    conditional: ConditionalPrior | None = None
 
     @property
     def encodes_motion(self) -> bool:
@@ -101,6 +106,8 @@ def save_copy(
     tensors, metadata = _contents(weights.network, weights.training)
     if not motion_encoder:
         tensors = {name: value for name, value in tensors.items() if not name.startswith(MOTION_ENCODER)}
+    if weights.conditional:
+        tensors |= _under(CONDITIONAL, weights.conditional.tensors())
     if eight_bits:
         tensors = _in_eight_bits(tensors)
     if prior is None and len(weights.posteriors):
@@ -109,6 +116,24 @@ def save_copy(
     if prior:
         tensors |= _named("prior", prior)
     write_atomically(path, with_familiarity(save(tensors, metadata), weights.familiarity))
+
+
+def with_conditional_prior(path: Path, conditional: ConditionalPrior, training: dict[str, Any]) -> bytes:
+    """A model's file with p(z | image), and how it was trained. Stored posteriors make room for it."""
+    header = read_header(path)
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        known = {name: file.get_tensor(name) for name in header.shapes if not name.startswith(f"{CONDITIONAL}.")}
+    known |= _under(CONDITIONAL, {name: value.contiguous() for name, value in conditional.tensors().items()})
+    too_large = sum(value.nbytes for value in known.values()) + HEADER_BYTES - MAX_BYTES
+    if too_large > 0 and "posteriors.mean" in known:
+        count, active = known["posteriors.mean"].shape
+        rows = max(count - -(-too_large // (2 * active)), min(count, LEAST_POSTERIORS // (2 * active)))
+        known |= {name: known[name][:rows].clone() for name in ("posteriors.mean", "posteriors.log_variance")}
+    metadata |= {"training": json.dumps(header.training | {"conditional": training})}
+    familiar = {name: known.pop(name) for name in list(known) if name.startswith(f"{FAMILIAR}.")}
+    arrays = {name.removeprefix(f"{FAMILIAR}."): value.numpy() for name, value in familiar.items()}
+    return with_group(save(known, metadata), FAMILIAR, arrays)
 
 
 def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -123,14 +148,13 @@ def _in_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-def _network_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The network's weights and statistics in float32, whichever way they were stored."""
+def _state(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
+    """Weights and statistics named `group.*` in float32, whichever way they were stored."""
     state = {}
     for name, value in tensors.items():
-        if name.startswith("network."):
-            short = name.removeprefix("network.")
-            eight_bits = value.dtype == torch.int8
-            state[short] = number = of_eight_bits(value, tensors[f"steps.{short}"]) if eight_bits else value.float()
+        if name.startswith(f"{group}."):
+            short, step = name.removeprefix(f"{group}."), "steps." + name.removeprefix("network.")
+            state[short] = number = of_eight_bits(value, tensors[step]) if value.dtype == torch.int8 else value.float()
             if not torch.isfinite(number).all() or (short.endswith("running_var") and (number < 0).any()):
                 raise ValueError(f"{name} holds impossible numbers: its bytes were changed")
     return state
@@ -148,7 +172,11 @@ def _contents(network: VisualDynamics, training: dict[str, Any]) -> tuple[dict[s
 
 
 def _named(group: str, stored: TrainingPosteriors | LearnedPrior) -> dict[str, Tensor]:
-    return {f"{group}.{name}": value.contiguous() for name, value in vars(stored).items() if name != "latent"}
+    return _under(group, {name: value for name, value in vars(stored).items() if name != "latent"})
+
+
+def _under(group: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{group}.{name}": value.contiguous() for name, value in tensors.items()}
 
 
 def _is_shipped(name: str) -> bool:
@@ -174,13 +202,16 @@ def load_weights(path: Path) -> Weights:
             network = VisualDynamics(header.config)
         if not header.encodes_motion:
             network.motion_encoder = NoMotionEncoder()  # type: ignore[assignment]
-        state = _network_state(tensors)
+        state = _state(tensors, "network")
         state |= {name: torch.zeros((), dtype=torch.int64) for name in network.state_dict() if not _is_shipped(name)}
         network.load_state_dict(state, strict=True, assign=True)
         stored, prior = _latents(tensors, header.config.latent)
         familiarity = _familiarity(tensors, header.config)
+        conditional = _conditional(tensors, header.config)
     digest = digest_of(path.read_bytes())
-    return Weights(network.requires_grad_(False).eval(), stored, prior, header.training, digest, familiarity)
+    return Weights(
+        network.requires_grad_(False).eval(), stored, prior, header.training, digest, familiarity, conditional
+    )
 
 
 def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[TrainingPosteriors, LearnedPrior | None]:
@@ -198,6 +229,14 @@ def _latents(tensors: dict[str, Tensor], latent: int) -> tuple[TrainingPosterior
         prior = LearnedPrior(**{name: tensors[f"prior.{name}"] for name in names}, latent=latent)
         prior.check()
     return stored, prior
+
+
+def _conditional(tensors: dict[str, Tensor], config: NetworkConfig) -> ConditionalPrior | None:
+    """p(z | image); None where it was not trained."""
+    if f"{CONDITIONAL}.codes" not in tensors:
+        return None
+    named = {name: tensors[f"{CONDITIONAL}.{name}"] for name in ("dimensions", "codes", "segments")}
+    return ConditionalPrior.of(named, _state(tensors, f"{CONDITIONAL}.velocity"), config.latent, config.kernel_channels)
 
 
 def _familiarity(tensors: dict[str, Tensor], config: NetworkConfig) -> Familiarity | None:

@@ -16,6 +16,7 @@ from PIL import Image
 
 from tests.cli.conftest import (
     ROOT,
+    TINY_RUN,
     Answer,
     Fails,
     Run,
@@ -77,11 +78,28 @@ def test_sources_of_z_differ(run: Run, tiny: list[str]) -> None:
     assert default == posteriors and len({posteriors, learned, prior}) == 3
 
 
+def test_a_prior_is_trained_and_sampled_from(run: Run, place: Path) -> None:
+    assert run("train", "run", *TINY_RUN, "--steps", 2).code == 0
+    answer = run("prior", "run/weights.safetensors", "--steps", 2, "--batch", 4, "--device", "cpu")
+    assert re.match(r"run/weights.safetensors: p\(z \| image\) learned. Error of the flow on held-out", answer.out)
+    options = ["picture.png", "--model", "run/weights.safetensors", "-n", 1, "--force"]
+    for out, more in {"usual": [], "named": ["--latents", "conditional"], "guided": ["--guidance", 1]}.items():
+        assert run("sample", *options, *more, "--out", out).code == 0
+    assert run("sample", *options, "--guidance", 0, "--out", "free").code == 0
+    assert run("sample", *options, "--source", "posteriors", "--out", "stored").code == 0
+    usual, named, guided, free, stored = (
+        picture(f"{out}/future_000.png").tobytes() for out in ("usual", "named", "guided", "free", "stored")
+    )
+    assert usual == named == guided and len({usual, free, stored}) == 3
+
+
 def test_a_poke_chooses_the_futures(run: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poke, "motion_at", lambda frame, futures, place, reach: futures[:, :2].std((2, 3)))
     options = ("-n", 2, "--poke", "14,10:0.5,0", "--codes", 40, "--seed", 3)
     answer = run("sample", "picture.png", *tiny, *options)
-    assert re.match(r"poked: [34]\d of 40 codes fit, with a kernel of 0.125 model pixels\n2 futures", answer.out)
+    assert re.match(
+        r"poked: [34]\d of 40 codes fit, with a kernel of [\d.]+ px of the model's frame\n2 futures", answer.out
+    )
     source = load(tiny[1]).poke("picture.png", ((14, 10), (0.5, 0)), seed=3, codes=40)
     for number, future in enumerate(load(tiny[1]).each_sample("picture.png", 2, 3, source)):
         np.testing.assert_array_equal(picture(f"out/sample/future_{number:03d}.png"), future)

@@ -49,7 +49,7 @@ def box_scene(dx: float = 0.0, dy: float = 0.0) -> Tensor:
 
 
 def boxes_poked(motion: tuple[float, float], count: int) -> PokedCodes:
-    image = EncodedImage(box_scene(), ())
+    image = EncodedImage(box_scene(), (), box_scene())
     return poked_codes(cast(Predictor, Boxes()), image, Follows(), Poke((8, 8), motion), 0, count)
 
 
@@ -136,7 +136,14 @@ def test_motions_that_nothing_makes() -> None:
     with pytest.raises(UserError, match="by more than 1/4 of the picture"):
         boxes_poked((9.0, 0.0), 64)
     with pytest.raises(UserError, match="no outline or pattern"):
-        poked_codes(cast(Predictor, Boxes()), EncodedImage(box_scene(), ()), Follows(), Poke((2, 28), (1, 0)), 0, 64)
+        poked_codes(
+            cast(Predictor, Boxes()),
+            EncodedImage(box_scene(), (), box_scene()),
+            Follows(),
+            Poke((2, 28), (1, 0)),
+            0,
+            64,
+        )
 
 
 def test_on_shapes_the_triangle_answers_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:

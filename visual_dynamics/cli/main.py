@@ -16,6 +16,7 @@ from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import check as check_command
 from visual_dynamics.cli import complete as complete_command
 from visual_dynamics.cli import prepare as prepare_command
+from visual_dynamics.cli import prior as prior_command
 from visual_dynamics.cli import reproduce as reproduce_command
 from visual_dynamics.cli import serve
 from visual_dynamics.cli import train as train_command
@@ -98,6 +99,7 @@ def models() -> None:
         header = read_header(path)
         config = header.config
         latents = f"{header.posteriors:,} posteriors" if header.posteriors else "learned prior"
+        latents += ", p(z | image)" if header.knows_images else ""
         card = _read_card(path.with_suffix(".md"))
         licence = card.get("licence", "").replace(", as the code", "")
         typer.echo(
@@ -152,6 +154,9 @@ def familiarize(
         f"{file}: limits of a familiar picture are distance {distance:.0f}, {colours:.0f} pixels of new colours, "
         f"and {100 * even:.0f} % of pixels like their neighbour"
     )
+
+
+app.command()(prior_command.prior)
 
 
 @app.command()

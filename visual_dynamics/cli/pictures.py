@@ -41,6 +41,7 @@ GREY = (222, 222, 222)  # between pictures, which are often white
 
 
 class LatentChoice(StrEnum):
+    conditional = "conditional"
     posteriors = "posteriors"
     learned = "learned"
     prior = "prior"
@@ -57,9 +58,15 @@ ClipOption = Annotated[list[ClipKind], typer.Option("--clip", help="Kind of anim
 SourceOption = Annotated[
     LatentChoice | None,
     typer.Option(
-        help="Where z comes from: training posteriors, a mixture of Gaussians that was fitted to them, or N(0, I).",
-        show_default="posteriors where the model holds them",
+        "--source",
+        "--latents",
+        help="Where z comes from: p(z | image), training posteriors, a mixture fitted to them, or N(0, I).",
+        show_default="the first that the model holds",
     ),
+]
+GuidanceOption = Annotated[
+    float | None,
+    typer.Option(help="Of p(z | image): 0 looks at no image, 1 is as learned, more exaggerates the image."),
 ]
 FullSizeOption = Annotated[
     bool,
@@ -82,6 +89,7 @@ def sample(
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=MAX_FUTURES, help="Number of futures.")] = 8,
     seed: SeedOption = 0,
     source: SourceOption = None,
+    guidance: GuidanceOption = None,
     out: OutOption = OUT / "sample",
     clip: ClipOption = CLIPS,
     scale: ScaleOption = 3,
@@ -95,12 +103,16 @@ def sample(
     from visual_dynamics.images import shrink
 
     wanted = parse_poke(poke) if poke else None
+    if guidance is not None and source not in (None, LatentChoice.conditional):
+        raise UserError(f"--guidance is for --source conditional, not {source}")
     with ResultFolder(out, overwrite) as folder:
         loaded, (canvas,) = load_model_for(model, [image], force)
         side, scale = shown_size(canvas, count + 1, scale, full_size, OVERVIEW_SIDE)
         still, small = canvas.still(full_size), []
         folder.write_picture("input.png", canvas.with_alpha(still))
         latents: AnySource | None = source.value if source else None
+        if guidance is not None:
+            latents = loaded.guided(guidance)
         if wanted:
             latents = poked(loaded, canvas, wanted, seed, latents, codes)
         futures = loaded.each_sample(canvas, count, seed, latents, full_size)
@@ -126,7 +138,9 @@ def poked(model: Model, canvas: Canvas, poke: PokeLike, seed: int, source: AnySo
     """The codes that fit a poke, with a progress bar, and a line on how many they are."""
     with progress_bar("trying codes") as progress:
         found = model.poke(canvas, poke, seed, source, codes, progress)
-    typer.echo(f"poked: {found.effective:.0f} of {codes:,} codes fit, with a kernel of {found.width:g} model pixels")
+    typer.echo(
+        f"poked: {found.effective:.0f} of {codes:,} codes fit, with a kernel of {found.width:g} px of the model's frame"
+    )
     return found
 
 

@@ -183,7 +183,12 @@ def write_copy(folder: Path, weights: Path, config: TrainingConfig) -> Path:
     """The copy of a recipe's model as it is shipped, NAME.safetensors in the folder."""
     from visual_dynamics.api import Model, load
 
-    recipe, model = find_recipe(config.recipe or ""), load(weights)
+    recipe = find_recipe(config.recipe or "")
+    if recipe.prior:
+        from visual_dynamics.cli.prior import learn_prior
+
+        learn_prior(weights, config.data)
+    model = load(weights)
     if recipe.carry_over:
         from visual_dynamics.footage.carry_over import with_codes_that_carry_over
 

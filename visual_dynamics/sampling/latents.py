@@ -105,7 +105,7 @@ class TrainingPosteriors:
             and self.scales.shape == (4, active)
             and self.mean.dtype == self.log_variance.dtype == torch.uint8
             and bool(torch.isfinite(self.scales).all())
-            and _are_dimensions(self.dimensions, active, self.latent)
+            and are_dimensions(self.dimensions, active, self.latent)
         )
         if not whole:
             raise ValueError("its training posteriors are malformed")
@@ -167,7 +167,7 @@ class LearnedPrior:
             and all(part.dtype == torch.float32 and bool(torch.isfinite(part).all()) for part in parts)
             and bool((self.weight >= 0).all())
             and abs(float(self.weight.sum()) - 1) < 1e-3
-            and _are_dimensions(self.dimensions, active, self.latent)
+            and are_dimensions(self.dimensions, active, self.latent)
         )
         if not whole:
             raise ValueError("its learned prior is malformed")
@@ -188,7 +188,7 @@ def _to_bytes(values: Tensor) -> tuple[Tensor, Tensor]:
     return ((values - low) / step).round().to(torch.uint8).cpu(), torch.stack([low, step]).float().cpu()
 
 
-def _are_dimensions(places: Tensor, active: int, latent: int) -> bool:
+def are_dimensions(places: Tensor, active: int, latent: int) -> bool:
     return places.shape == (active,) and bool(((places >= 0) & (places < latent)).all())
 
 

@@ -40,8 +40,9 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200, description="See 
 SourceName = Annotated[
     str | None,
     Field(
-        pattern="^(posteriors|learned|prior)$",
-        description="Where z comes from: training posteriors (default), a mixture fitted to them, or N(0, I)",
+        pattern="^(conditional|posteriors|learned|prior)$",
+        description="Where z comes from; by default the first that the model has: p(z | image), training posteriors, "
+        "a mixture fitted to them, N(0, I)",
         examples=["posteriors"],
     ),
 ]
@@ -102,7 +103,8 @@ class ModelFile:
     @property
     def sources(self) -> list[str]:
         """Where z may come from; the first is the default."""
-        return [*(["posteriors"] if self.header.posteriors else []), "learned", "prior"]
+        there = {"conditional": self.header.knows_images, "posteriors": bool(self.header.posteriors)}
+        return [*(name for name, known in there.items() if known), "learned", "prior"]
 
     @property
     def of_sprites(self) -> bool:

@@ -18,7 +18,7 @@ from visual_dynamics.sampling.familiarity import Familiarity, learn
 from visual_dynamics.training.augment import augment
 from visual_dynamics.training.config import TrainingConfig, config_from_dict
 from visual_dynamics.training.trainer import data_spec, training_pairs, worn
-from visual_dynamics.weights import load_weights, with_familiarity
+from visual_dynamics.weights import Weights, load_weights, with_familiarity
 
 PICTURES = 2_048  # that are looked at
 LEAST = 8  # pairs
@@ -76,10 +76,7 @@ def familiarize(path: Path, data: str | None = None) -> Familiarity:
     The same file and data give the same result. Nothing else in the file changes, nor does its digest.
     """
     weights = load_weights(path)
-    try:
-        config = config_from_dict(weights.training["config"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} does not say how it was trained") from error
+    config = config_of(path, weights)
     drawn = min(config.also_pairs or DRAWN, DRAWN) if config.also else None
     config = replace(config, data=data or config.data, also_pairs=drawn)
     found = familiarity_of(weights.network, config, training_pairs(config))
@@ -87,3 +84,11 @@ def familiarize(path: Path, data: str | None = None) -> Familiarity:
         raise UserError(f"{config.data} has fewer than {LEAST} training pairs")
     write_atomically(path, with_familiarity(path.read_bytes(), found))
     return found
+
+
+def config_of(path: Path, weights: Weights) -> TrainingConfig:
+    """How the model in a file was trained."""
+    try:
+        return config_from_dict(weights.training["config"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} does not say how it was trained") from error

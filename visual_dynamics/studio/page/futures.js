@@ -22,7 +22,7 @@ export async function openFutures() {
   if (subject() === shownFor) return;
   const source = form().elements.source;
   const before = source.value;
-  const names = { posteriors: "training posteriors", learned: "learned prior", prior: "N(0, I)" };
+  const names = { conditional: "p(z | image)", posteriors: "training posteriors", learned: "learned prior", prior: "N(0, I)" };
   source.replaceChildren(...state.model.sources.map((name) => make("option", { value: name, textContent: names[name] })));
   if (state.model.sources.includes(before)) source.value = before;
   try {
