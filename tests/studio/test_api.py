@@ -86,6 +86,20 @@ def test_strength_and_source_change_futures(client: TestClient, futures: list[di
     assert prior["z"] != futures[0]["z"]
 
 
+def test_a_poke_is_that_of_the_python_api(app: FastAPI, client: TestClient, model: Model) -> None:
+    picture = app.state.studio.pictures.samples["shapes-1"].pixels
+    height, width = picture.shape[:2]
+    place, motion = (width / 3, height / 2), (0.0, 0.0)
+    source = model.poke(picture, (place, motion), seed=3, codes=32)
+    poke = {"x": place[0], "y": place[1], "dx": 0, "dy": 0, "codes": 32}
+    answer = post(client, "/api/futures", {"image": "shapes-1", "count": 2, "seed": 3, "poke": poke})
+    frames = model.sample(picture, 2, 3, source)
+    assert all((pixels(one["url"]) == frame).all() for one, frame in zip(answer["futures"], frames, strict=True))
+    assert answer["fitting"] == pytest.approx(source.effective, abs=0.06)
+    refused = client.post("/api/futures", json={"image": "shapes-1", "poke": poke | {"x": 10 * width}})
+    assert refused.status_code == 422 and "lies outside the picture" in refused.json()["error"]
+
+
 def test_going_on_gives_the_future_as_an_image(client: TestClient, futures: list[dict[str, Any]]) -> None:
     step = post(client, "/api/continue", {"image": "shapes-1", "z": futures[1]["z"]}, 201)
     assert (pixels(step["url"]) == pixels(futures[1]["url"])).all()

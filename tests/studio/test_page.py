@@ -6,18 +6,22 @@ import base64
 import json
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import torch
 from fastapi import FastAPI
 from PIL import Image
 
 from tests.studio.conftest import WAIT, opened, source, until
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
+from visual_dynamics.sampling import poke
 from visual_dynamics.sprites.files import sheet_files
+from visual_dynamics.studio import futures
 from visual_dynamics.studio.pictures import FIGURES, draw_figure
 
 if TYPE_CHECKING:
@@ -53,6 +57,31 @@ def test_upload_futures_and_a_path_through_them(page: Page, picture: Path) -> No
     page.click("#path button:first-child")
     until(page, "document.querySelector('#path').hidden")
     assert source(page, "#picture") == start
+
+
+def test_a_drag_on_the_picture_is_a_poke(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = partial(poke.poked_codes, count=48)
+    monkeypatch.setattr(futures, "poked_codes", lambda *given: few(*given[:5]))
+    monkeypatch.setattr(
+        poke, "motion_at", lambda frame, made, place, reach: torch.tensor([[0, 1.5]]).repeat(len(made), 1)
+    )
+    before = source(page, "#wall .end")
+    box = page.locator("#picture").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 4 + 6, steps=3)
+    page.mouse.up()
+    until(page, "document.querySelector('#status').textContent.includes('codes tried fit the poke')")
+    assert source(page, "#wall .end") != before
+    size = page.evaluate("document.querySelector('#picture').naturalWidth")
+    x, y, dx, dy = (float(page.input_value(f"#poke-form [name={name}]")) for name in ("x", "y", "dx", "dy"))
+    assert abs(x - (size / 2 - 0.5)) <= 1 and abs(y - (size / 4 - 0.5)) <= 1
+    assert dx == 0 and abs(dy - 6 * size / box["width"]) < 0.2
+    assert page.locator("#poke-arrow path").count() == 2
+    page.click("#no-poke")
+    until(page, "old => document.querySelector('#wall .end').src === old", before)
+    assert page.input_value("#poke-form [name=x]") == "" and page.locator("#poke-arrow path").count() == 0
 
 
 def test_sliders_and_the_library(page: Page, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from pydantic import BaseModel, Field
 from visual_dynamics.api import Frames
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import check_area, encode_animation, encode_png, enlarge, picture_grid
-from visual_dynamics.sampling.latents import sample_seeds
+from visual_dynamics.sampling.latents import LatentSource, sample_seeds
+from visual_dynamics.sampling.poke import CODES, PokedCodes, in_frame, poked_codes
 from visual_dynamics.studio.models import (
     Body,
     Code,
@@ -42,7 +43,8 @@ from visual_dynamics.studio.pictures import (
 )
 from visual_dynamics.studio.state import Here
 
-MAX_COUNT, MAX_FIRST = 32, 100_000
+MAX_COUNT, MAX_FIRST, MAX_PIXEL = 32, 100_000, 100_000.0
+Pixel = Annotated[float, Field(ge=-MAX_PIXEL, le=MAX_PIXEL, allow_inf_nan=False)]
 router = APIRouter(tags=["futures"])
 _uploads = CapacityLimiter(16)  # at a time: their bytes are in memory
 _decoders = CapacityLimiter(2)  # at a time, in threads
@@ -74,6 +76,17 @@ class ModelShown(BaseModel):
     samples: list[str] = Field(description="Images of the studio that suit it")
 
 
+class PokeBody(Body):
+    """What is at a place of the image goes by a motion; all in pixels of the image, y down."""
+
+    x: Pixel
+    y: Pixel
+    dx: Pixel
+    dy: Pixel
+    codes: Annotated[int, Field(ge=1, le=CODES, description="That are tried")] = CODES
+    model_config = body(x=60, y=70, dx=0, dy=5, codes=CODES)
+
+
 class FuturesBody(ImageBody):
     """Which futures."""
 
@@ -83,6 +96,7 @@ class FuturesBody(ImageBody):
     source: SourceName = None
     strength: Strength = 1.0
     full_size: FullSizeField = False
+    poke: Annotated[PokeBody | None, Field(description="Only futures in which a part moves like this")] = None
     model_config = body(image="shapes-1", model="shapes", count=4)
 
 
@@ -99,6 +113,7 @@ class Futures(BaseModel):
 
     input: Url
     futures: list[Future]
+    fitting: float | None = Field(default=None, description="Effective number of the tried codes that fit a poke")
 
 
 class ContinueBody(ImageBody):
@@ -151,12 +166,22 @@ async def sample_futures(request: Request, body: FuturesBody, studio: Here) -> F
 
     def work(seen: Seen) -> Futures:
         source = seen.model.source(body.source)  # type: ignore[arg-type]  # checked by its pattern
+        poked = _poked(seen, source, body.poke, body.seed) if body.poke else None
+        source = poked or source
         codes = body.strength * source.draw(sample_seeds(body.seed, body.count, body.first), seen.encoded)
         found = zip(codes.tolist(), seen.moved(codes, most), strict=True)
         futures = [Future(number=k, z=z, url=as_url(picture)) for k, (z, picture) in enumerate(found, body.first)]
-        return Futures(input=seen.still(body.full_size), futures=futures)
+        return Futures(
+            input=seen.still(body.full_size), futures=futures, fitting=round(poked.effective, 1) if poked else None
+        )
 
     return await studio.about_image(request, body, work)
+
+
+def _poked(seen: Seen, source: LatentSource, poke: PokeBody, seed: int) -> PokedCodes:
+    """As `Model.poke`, of a picture where the studio has placed it."""
+    wanted = in_frame(((poke.x, poke.y), (poke.dx, poke.dy)), seen.placed.shape, seen.placed.box)
+    return poked_codes(seen.model.predictor, seen.encoded, source, wanted, seed, poke.codes)
 
 
 @router.post("/continue", status_code=201)

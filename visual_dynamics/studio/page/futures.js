@@ -2,6 +2,7 @@
 import { attempt, say, send } from "./api.js";
 import { button, figure, find, flip, make, saveBlob } from "./dom.js";
 import { edit } from "./motion.js";
+import { onPoke, poke } from "./poke.js";
 import { sendAbout, fileAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const MOST_IN_A_FILE = 64;
@@ -14,7 +15,7 @@ const form = () => find("#futures-form");
 function formOptions() {
   const { count, seed, source, strength, full_size } = form().elements;
   return { count: Number(count.value), seed: Number(seed.value), source: source.value, strength: Number(strength.value),
-    full_size: full_size.checked };
+    full_size: full_size.checked, ...(poke() ? { poke: poke() } : {}) };
 }
 
 export async function openFutures() {
@@ -45,7 +46,7 @@ async function sample() {
   if (isOld()) return;
   [shownFor, options] = [subject(), wanted];
   show(response.futures, response.input);
-  announce();
+  announce(response.fitting);
 }
 
 async function more() {
@@ -69,9 +70,10 @@ function show(found, input) {
 /** New futures will come: those of the wall belong to another picture or seed. */
 const isBusy = () => find("#wall").ariaBusy === "true";
 
-function announce() {
+function announce(fitting = null) {
   const step = state.path.length > 1 ? ` at step ${state.path.length - 1}` : "";
-  say(`${futures.length} futures of the picture${step}`);
+  const poked = fitting === null ? "" : `; about ${Math.round(fitting)} of the codes tried fit the poke`;
+  say(`${futures.length} futures of the picture${step}${poked}`);
 }
 
 function tile(input, future) {
@@ -122,3 +124,4 @@ find("#other-seed").onclick = () => {
 find("#more").onclick = () => futures.length && attempt(more);
 find("#download-all").onclick = () => futures.length && attempt(() => download(futures.map(({ z }) => z)));
 find("#download-path").onclick = () => attempt(downloadPath);
+onPoke(() => attempt(sample));
