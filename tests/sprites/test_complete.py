@@ -123,6 +123,20 @@ def test_a_frame_that_looks_like_a_known_one_is_that_one() -> None:
     assert np.array_equal(drafts.clips[RUN][0], hero.clips[WALK][1]) and drafts.doubts[RUN] == [0]
 
 
+def test_of_equal_starts_the_standing_one_is_taken() -> None:
+    """A character may hold something in other animations; its standing frame has nothing to guess."""
+    same = {key: np.stack([body(20)]) for key in (("slash", "down"), ("idle", "down"), RUN)}
+    (part,) = plan(Character("hero", with_hat({key: same[key] for key in same if key != RUN})), [Character("it", same)])
+    assert [step.start.key for step in part.steps] == [("idle", "down")]
+
+
+def test_small_sprites_are_no_layers_and_other_sides_cannot_be_drawn() -> None:
+    small = Character("cat", {WALK: np.stack([body(left)[44:60, left : left + 16] for left in PLACES[WALK]])})
+    assert not is_layer(small, [REFERENCE]) and not plan(small, [REFERENCE])[0].layer
+    with pytest.raises(UserError, match="no reference shows what hero lacks from a side that it is known from"):
+        plan(Character("hero", with_hat(clips(WALK))), [Character("it", clips(WALK, CLIMB))])
+
+
 def test_a_layer_is_drawn_on_the_reference_and_taken_off_again() -> None:
     hero = Character("hat", {WALK: np.stack([hat(20)] * 3)})
     assert is_layer(hero, [REFERENCE]) and not is_layer(Character("hero", with_hat(clips(WALK))), [REFERENCE])

@@ -39,9 +39,9 @@ from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.bodies import clips_of, shipped_bodies
 from visual_dynamics.sprites.cast import draw_cast
 from visual_dynamics.sprites.characters import Character, Key
-from visual_dynamics.sprites.complete import DOUBTFUL, STANDING, complete, squared_errors
+from visual_dynamics.sprites.complete import DOUBTFUL, complete, squared_errors
 from visual_dynamics.sprites.generator import Generator
-from visual_dynamics.sprites.missing import plan
+from visual_dynamics.sprites.missing import STANDING, plan
 
 HIDDEN = ("run", "jump", "sit", "climb")
 BODIES = ("male", "female", "teen", "pregnant", "muscular")

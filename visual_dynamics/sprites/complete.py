@@ -26,11 +26,10 @@ from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, align, as_frames
 from visual_dynamics.sprites.characters import Clips, Key
-from visual_dynamics.sprites.missing import Part, Place, Step, packed, steps, taken_off
+from visual_dynamics.sprites.missing import STANDING, Part, Place, Step, packed, steps, taken_off
 from visual_dynamics.sprites.sheets import carry
 
 CHECKED = 32  # known frames on which the procedure is tried, at most
-STANDING = ("idle", "walk")  # animations whose first frame is a standing pose
 DOUBTFUL = 0.25  # of standing still's error: a draft with more is to be looked at
 WORTHLESS = 1.0  # as bad as standing still: such drafts are made only on request
 

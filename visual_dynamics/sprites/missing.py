@@ -19,6 +19,7 @@ from visual_dynamics.sprites.characters import Character, Clips, Key
 from visual_dynamics.sprites.frames import in_squares, standing_boxes
 from visual_dynamics.sprites.lpc import blend
 
+STANDING = ("idle", "walk")  # animations whose first frame is a standing pose
 LAYER = 0.7  # share of a body that a whole character covers; in the walk of 40 characters 0.95, of 100 layers 0.5
 CLOTHES = 0.2  # weight of pixels beside a body: finds 93 % of 59 body types, 66 % with 1, 88 % with 0.1
 UNLIKE = 0.5  # intersection over union of the silhouettes below which a reference is of another shape
@@ -82,7 +83,9 @@ def plan(
     if lacking := [name for name in asked if all(name not in part.animations for part in parts)]:
         views = ", ".join(dict.fromkeys(view for _, view in character.clips))
         raise UserError(f"{', '.join(lacking)} cannot be drawn: {character.name} is known from {views} only")
-    return [part for part in parts if part.animations]
+    if not (parts := [part for part in parts if part.animations]):
+        raise UserError(f"no reference shows what {character.name} lacks from a side that it is known from")
+    return parts
 
 
 def described(parts: Sequence[Part]) -> list[str]:
@@ -184,8 +187,9 @@ def overlap_of(one: Clips, other: Clips) -> Overlap:
 
 
 def is_layer(character: Character, references: Sequence[Character]) -> bool:
-    """Whether it covers so little of every body that it can be no whole character."""
-    return max(overlap_of(character.clips, each.clips).covered for each in references) < LAYER
+    """Whether it covers so little of every body, in cells of the same size, that it can be no whole character."""
+    sizes = {next(iter(each.clips.values())).shape[1:] for each in (character, *references)}
+    return len(sizes) == 1 and max(overlap_of(character.clips, each.clips).covered for each in references) < LAYER
 
 
 def colour_map(reference: Clips, target: Clips, keys: Collection[Key]) -> dict[int, int] | None:
@@ -234,7 +238,8 @@ def taken_off(frames: Pixels, body: Pixels, colours: Pixels) -> Pixels:
 def steps(reference: Clips, target: Clips, keys: Collection[Key], known: Collection[Key]) -> list[Step]:
     """For each frame of these clips of the reference the known one of the same view that looks most like it.
 
-    A clip that is known itself is made from other animations; if there are none, from its own first frame.
+    Of equals a standing frame: elsewhere the character may hold something. A clip that is known itself is made from
+    other animations; if there are none, from its own first frame.
     """
     found = []
     for key in keys:
@@ -242,6 +247,7 @@ def steps(reference: Clips, target: Clips, keys: Collection[Key], known: Collect
         starts = [Place(each, frame) for each in others for frame in range(len(reference[each]))]
         if not others and key in known:
             starts = [Place(key, 0)]
+        starts.sort(key=lambda start: start.key[0] not in STANDING)
         starts = [one for one in starts if all(seen(clips[one.key][one.frame]) for clips in (reference, target))]
         frames = [frame for frame in range(len(reference[key])) if seen(reference[key][frame])]
         if starts and frames:
