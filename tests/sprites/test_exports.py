@@ -50,6 +50,24 @@ def test_godot() -> None:
     assert [frame["texture"] for frame in run["frames"]] == [("SubResource", "frame_4"), ("SubResource", "frame_3")]
 
 
+def test_a_second_parser_of_godots_form() -> None:
+    """It knows Godot 3, and so not the & before names of Godot 4: the only thing that is changed for it."""
+    second = pytest.importorskip("godot_parser")
+    _, data = exported("hero", SHEET, "godot")
+    read = second.GDResource.parse(data.decode().replace('&"', '"'))
+    head, picture, *frames, resource = read.get_sections()
+    assert head.header.attributes == {"type": "SpriteFrames", "load_steps": 7, "format": 3}
+    assert (picture.type, picture.path, str(picture.id)) == ("Texture2D", "hero.png", "1")
+    regions = [list(frame.properties["region"].args) for frame in frames]
+    assert regions == [[0, 0, 6, 8], [6, 0, 6, 8], [12, 0, 6, 8], [0, 8, 6, 8], [6, 8, 6, 8]]
+    assert all(frame.type == "AtlasTexture" and frame.properties["atlas"].id == "1" for frame in frames)
+    walk, run = resource.properties["animations"]
+    assert (walk["name"], walk["speed"], walk["loop"], run["name"]) == ('wa"lk', 10.0, True, "run")
+    assert [frame["duration"] for frame in walk["frames"]] == [1.0, 0.5, 2.5]
+    names = [[frame["texture"].id for frame in animation["frames"]] for animation in (walk, run)]
+    assert names == [["frame_0", "frame_1", "frame_2"], ["frame_4", "frame_3"]]
+
+
 def test_tiled() -> None:
     name, data = exported("hero", SHEET, "tiled")
     assert name == "hero.tsx"
