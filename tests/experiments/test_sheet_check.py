@@ -20,9 +20,9 @@ from visual_dynamics.experiments.sheet_check import (
     headline,
     layered_sheet,
     share,
-    sheet_of,
 )
 from visual_dynamics.sprites.critic import CHECKS
+from visual_dynamics.sprites.named_sheets import sheet_of
 
 LEFT, RIGHT = figure(WAVE), figure(WAVE)[:, :, ::-1]
 

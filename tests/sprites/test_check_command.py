@@ -1,6 +1,7 @@
 """The verb `check`: exit codes, report, contact sheet, and what it says of bad input."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from visual_dynamics.cli.main import main
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.images import Pixels
+from visual_dynamics.sprites.characters import lay_sheet
 from visual_dynamics.sprites.contact import BORDER, MARK, draw_contact
 from visual_dynamics.sprites.critic import criticise
+from visual_dynamics.sprites.generator import CELL, VIEWS
 from visual_dynamics.sprites.palette_files import read_palette
 
 
@@ -60,6 +63,28 @@ def test_every_kind_of_sheet(name: str, capsys: pytest.CaptureFixture[str]) -> N
     report = json.loads(capsys.readouterr().out)
     assert report["sheet"] == name and report["frames"] == 6 and not report["clean"]
     assert [(fault["check"], fault["frames"]) for fault in report["findings"]] == [("anchor", [2])]
+
+
+def test_sheets_of_the_generator(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same fault in a universal sheet, a folder and its ZIP; a sheet of the wrong size is a note."""
+    arms = (8, 10, 12, 14, 16, 15, 13, 11, 9)
+    clips = {("walk", view): np.pad(figure(arms), ((0, 0), (16, 16), (16, 16), (0, 0))) for view in VIEWS[4]}
+    clips["walk", "left"][3] = np.roll(clips["walk", "left"][3], 3, 0)
+    rows = lay_sheet("walk", clips, 9 * CELL)
+    Path("hero").mkdir()
+    Image.fromarray(rows).save("hero/walk.png")
+    Image.new("RGBA", (70, 64), "red").save("hero/hurt.png")
+    whole = np.zeros((21 * CELL, 13 * CELL, 4), np.uint8)
+    whole[8 * CELL : 12 * CELL, : 9 * CELL] = rows
+    Image.fromarray(whole).save("universal.png")
+    with zipfile.ZipFile("hero.zip", "w") as archive:
+        archive.write("hero/walk.png", "standard/walk.png")
+    for name in ("hero", "universal.png", "hero.zip"):
+        assert run(name, "--json") == 1
+        told = capsys.readouterr()
+        (fault,) = json.loads(told.out)["findings"]
+        assert (fault["check"], fault["animation"], fault["frames"]) == ("anchor", "walk left", [12])
+        assert ("hurt.png" in told.err) == (name == "hero")
 
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:

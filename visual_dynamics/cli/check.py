@@ -17,7 +17,10 @@ from visual_dynamics.errors import UserError
 if TYPE_CHECKING:
     from visual_dynamics.sprites.critic import Finding
 
-SHEET_HELP = "An Aseprite file or JSON, a folder of frames, an animated GIF, WebP or PNG, or a picture with --cell."
+SHEET_HELP = (
+    "An Aseprite file or JSON, a folder of frames, an animated GIF, WebP or PNG, a picture with --cell, "
+    "or a universal sheet, folder or ZIP of the LPC generator."
+)
 LOOP_HELP = "Every animation is a cycle, or none.  [default: those named walk, run, climb, idle, ...]"
 PALETTE_HELP = "The only colours allowed: a picture that has them, or a .gpl or .hex file."
 WITHOUT_HELP = "Leave a check out; may be repeated."
@@ -51,15 +54,16 @@ def check(
     Faults are frames that stand elsewhere than their neighbours, feet that slide, cycles that do not close, frames that
     have changed places, animations that hardly move, stray colours, half-transparent dirt.
     """
-    from visual_dynamics.data.sheets import read_cell, read_sheet
+    from visual_dynamics.data.sheets import read_cell
     from visual_dynamics.sprites.contact import draw_contact
     from visual_dynamics.sprites.critic import CHECKS, criticise
+    from visual_dynamics.sprites.named_sheets import read_named
     from visual_dynamics.sprites.palette_files import read_palette
 
     if not sheet.exists():
         raise UserError(f"cannot read {sheet}: there is no such file")
     with ResultFolder(out, overwrite) if out else nullcontext() as folder, progress_bar("animations") as progress:
-        read = read_sheet(sheet, read_cell(cell) if cell else None, rows)
+        read, remarks = read_named(sheet, read_cell(cell) if cell else None, rows)
         checks = [name for name in CHECKS if name not in (without or ())]
         criticism = criticise(read, checks, loop, read_palette(palette) if palette else None, progress)
         report = {"sheet": str(sheet), "frames": len(read.frames), "checks": checks} | criticism.as_json()
@@ -67,6 +71,8 @@ def check(
         if folder:
             folder.write("report.json", f"{text}\n".encode())
             folder.write_picture("contact.png", draw_contact(read, criticism, scale))
+    for remark in remarks:
+        typer.echo(f"note: {remark}", err=True)
     if as_json:
         typer.echo(text)
     else:

@@ -62,6 +62,7 @@ from visual_dynamics.sprites import lpc
 from visual_dynamics.sprites.cast import draw_cast
 from visual_dynamics.sprites.critic import CHECKS, CYCLES, Criticism, criticise
 from visual_dynamics.sprites.generator import Generator
+from visual_dynamics.sprites.named_sheets import sheet_of
 
 CHARACTERS, SMALL_CHARACTERS = 10, 1  # of each source
 EACH = 8  # animations of a sheet that get a fault
@@ -218,14 +219,6 @@ def generator_sheets(checkout: Path, count: int, seed: int) -> Iterator[Sheet]:
         ends = np.cumsum([clip.frames for clip in one.clips])
         parts = np.split(one.rgba(), ends[:-1])
         yield sheet_of([(f"{c.animation} {c.view}", part) for c, part in zip(one.clips, parts, strict=True)])
-
-
-def sheet_of(animations: Sequence[tuple[str, Pixels]]) -> Sheet:
-    """One after the other; without those in which nothing is visible."""
-    there = [(name, frames) for name, frames in animations if frames[..., 3].any()]
-    ends = np.cumsum([0, *(len(frames) for _, frames in there)]).tolist()
-    tags = tuple(Tag(name, first, end - 1) for (name, _), first, end in zip(there, ends, ends[1:], strict=False))
-    return Sheet(np.concatenate([frames for _, frames in there]), np.full(ends[-1], 100), tags)
 
 
 def part_of(sheet: Sheet, tags: Sequence[Tag]) -> Sheet:
