@@ -15,6 +15,7 @@ import typer
 from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import check as check_command
 from visual_dynamics.cli import complete as complete_command
+from visual_dynamics.cli import export as export_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import prior as prior_command
 from visual_dynamics.cli import reproduce as reproduce_command
@@ -87,6 +88,7 @@ app.command()(reproduce_command.reproduce)
 app.command()(reproduce_command.report)
 app.add_typer(serve.study_app, name="study")
 app.command()(serve.studio)
+app.command()(export_command.export)
 
 
 @app.command()
@@ -192,6 +194,8 @@ EXTRAS = {  # package that is imported where it is used -> the extra that instal
     "fastapi": "studio",
     "uvicorn": "studio",
     "python_multipart": "studio",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
 }
 
 

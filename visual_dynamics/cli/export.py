@@ -1,0 +1,48 @@
+"""The verb `export`: a model for programs without this package."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visual_dynamics.cli.options import OUT, OutOption, OverwriteOption, need, progress_bar
+from visual_dynamics.cli.pictures import ResultFolder
+
+
+class FormatChoice(StrEnum):
+    onnx = "onnx"
+    torch = "torch"
+
+
+class PrecisionChoice(StrEnum):
+    float32 = "float32"
+    float16 = "float16"
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
+    form: Annotated[
+        FormatChoice, typer.Option("--format", help="ONNX, or programs that torch.export.load reads.")
+    ] = FormatChoice.onnx,
+    weights: Annotated[
+        PrecisionChoice, typer.Option(help="How weights are stored; everything is computed in float32.")
+    ] = PrecisionChoice.float32,
+    out: OutOption = OUT / "export",
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Write a model as programs for other software, with a README that samples futures from them without PyTorch."""
+    if form == FormatChoice.onnx:
+        need("onnx", "onnx", "onnxscript")
+    from visual_dynamics.api import load
+    from visual_dynamics.export.folder import folder_files
+
+    with ResultFolder(out, overwrite) as folder, progress_bar(f"writing {model} as {form.value}") as progress:
+        loaded = load(model, "cpu")
+        name = Path(model).stem if model.endswith(".safetensors") else model
+        for done, (file, data) in enumerate(folder_files(loaded, name, form.value, weights.value), 1):
+            folder.write(file, data)
+            progress(done, 7)
+    typer.echo(f"{model} in {out}: see README.md")
