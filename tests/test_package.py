@@ -20,7 +20,8 @@ def test_the_wheel_carries_models_and_pages(tmp_path: Path) -> None:
         assert f"visual_dynamics/models/{path.name}" in names
     assert {"visual_dynamics/cli/demo.html", "visual_dynamics/py.typed"} <= names
     assert {f"visual_dynamics/study/page/study.{kind}" for kind in ("html", "js", "css")} <= names
-    assert "visual_dynamics/studio/page/main.js" in names
+    assert {"visual_dynamics/studio/page/main.js", "visual_dynamics/export/page/worker.js"} <= names
+    assert "visual_dynamics/export/README.template.md" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)
 

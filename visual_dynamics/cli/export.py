@@ -1,4 +1,4 @@
-"""The verb `export`: a model for programs without this package."""
+"""The verbs `export` and `export-page`: a model for other programs, and the studio as a page without a server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 
 from visual_dynamics.cli.options import OUT, OutOption, OverwriteOption, need, progress_bar
 from visual_dynamics.cli.pictures import ResultFolder
+
+PAGE_MODELS = "shapes, sprites and people"
 
 
 class FormatChoice(StrEnum):
@@ -46,3 +48,32 @@ def export(
             folder.write(file, data)
             progress(done, 7)
     typer.echo(f"{model} in {out}: see README.md")
+
+
+def export_page(
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="A model of the page; may be repeated.", show_default=PAGE_MODELS),
+    ] = None,
+    runtime: Annotated[
+        Path | None,
+        typer.Option(help="onnxruntime-web's .tgz from npm, where it cannot be fetched.", show_default="fetched once"),
+    ] = None,
+    out: OutOption = OUT / "page",
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Write the studio as a static page: it runs in the browser alone, from any file server or from a disk."""
+    need("onnx", "onnx", "onnxscript")
+    need("studio", "fastapi")
+    from visual_dynamics.export.page import MODELS, page_files
+    from visual_dynamics.export.runtime import runtime_files
+
+    models = model or MODELS
+    with ResultFolder(out, overwrite) as folder:
+        with progress_bar("fetching ONNX Runtime for browsers") as progress:
+            files = runtime_files(runtime, progress)
+        with progress_bar("writing the page") as progress:
+            for done, (name, data) in enumerate(page_files(models, files), 1):
+                folder.write(name, data)
+                progress(done, 4 * len(models) + 10)
+    typer.echo(f"open {out / 'index.html'} in a browser, or put {out} on any file server: see README.md")

@@ -89,6 +89,7 @@ app.command()(reproduce_command.report)
 app.add_typer(serve.study_app, name="study")
 app.command()(serve.studio)
 app.command()(export_command.export)
+app.command()(export_command.export_page)
 
 
 @app.command()

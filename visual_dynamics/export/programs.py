@@ -54,9 +54,12 @@ class Decoder(Part):
         kernels = self.network.kernel_decoder(z)
         # One image's segments under many kernels: one convolution a scale, with any n.
         moved = tuple(by_groups(maps, kernel) for maps, kernel in zip(segments, kernels, strict=True))
-        layers = self.network.motion_decoder(moved) / self.network.config.difference_scale
+        layers = self.layers(moved) / self.network.config.difference_scale
         small = resize(frame, self.network.config.size)
         return (small + self.network.difference(layers, frame)).clamp(0, 1)
+
+    def layers(self, moved: tuple[Tensor, ...]) -> Tensor:
+        return self.network.motion_decoder(moved)
 
 
 class MotionEncoder(Part):

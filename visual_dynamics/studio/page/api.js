@@ -1,27 +1,8 @@
-// Requests to the studio: one at a time for each purpose, with the position in the queue, and errors shown on the page.
+// Requests to the studio: one at a time for each purpose, with the position in the queue.
 import { find } from "./dom.js";
+import { RequestError, say } from "./messages.js";
 
 const running = new Map(); // purpose -> AbortController
-
-export class RequestError extends Error {
-  constructor(message, status) {
-    super(message);
-    this.status = status;
-  }
-}
-
-function showError(message) {
-  const place = find("#problem");
-  place.textContent = message ? capital(message) + "." : "";
-  place.hidden = !message;
-}
-
-const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
-
-/** Show a message, which screen readers read aloud, too. */
-export function say(words) {
-  find("#status").textContent = words;
-}
 
 /** Send a request. A newer one for the same purpose cancels the older one. */
 export async function send(path, { purpose = path, body, method, quiet = false } = {}) {
@@ -49,19 +30,6 @@ export async function send(path, { purpose = path, body, method, quiet = false }
 }
 
 export const sendJson = async (path, options) => (await send(path, options)).json();
-
-/** Run an action; its error is shown, in place of an earlier one if `fresh`. A cancelled request is no error. */
-export async function attempt(work, fresh = true) {
-  if (fresh) showError("");
-  try {
-    return await work();
-  } catch (error) {
-    if (error.name === "AbortError") return undefined;
-    if (!(error instanceof RequestError)) console.error(error);
-    showError(error.message);
-    return undefined;
-  }
-}
 
 function isPlain(body) {
   return body !== undefined && !(body instanceof Blob);

@@ -1,6 +1,7 @@
 // Futures: a wall of sampled next frames that play in step; pick one to go on.
-import { attempt, say, send } from "./api.js";
+import { send } from "./api.js";
 import { button, figure, find, flip, make, saveBlob } from "./dom.js";
+import { attempt, say } from "./messages.js";
 import { edit } from "./motion.js";
 import { onPoke, poke } from "./poke.js";
 import { sendAbout, fileAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
@@ -15,7 +16,7 @@ const form = () => find("#futures-form");
 function formOptions() {
   const { count, seed, source, strength, full_size } = form().elements;
   return { count: Number(count.value), seed: Number(seed.value), source: source.value, strength: Number(strength.value),
-    full_size: full_size.checked, ...(poke() ? { poke: poke() } : {}) };
+    full_size: full_size?.checked ?? false, ...(poke() ? { poke: poke() } : {}) };
 }
 
 export async function openFutures() {

@@ -1,6 +1,6 @@
 // Inside: the segments of the picture, the kernels of the motion, and which parts move together.
-import { attempt, say } from "./api.js";
 import { draw, figure, find, make } from "./dom.js";
+import { attempt, say } from "./messages.js";
 import { sendAbout, state, subject, watchChange } from "./state.js";
 
 let relatedFor = "";

@@ -1,8 +1,9 @@
 // The frame around the tabs: models, the picture, samples, the path, and which tab is open.
-import { attempt, say, sendJson } from "./api.js";
+import { sendJson } from "./api.js";
 import { find, make } from "./dom.js";
 import { openFutures } from "./futures.js";
 import { openInside } from "./inside.js";
+import { attempt, say } from "./messages.js";
 import { openMotion } from "./motion.js";
 import { backTo, begin, changed, onChange, picture, sendAbout, state, upload, watchChange } from "./state.js";
 import { openTransfer } from "./transfer.js";

@@ -1,6 +1,7 @@
 // Motion: sliders with a live preview, and the library of named motions.
-import { attempt, RequestError, say, send, sendJson } from "./api.js";
+import { send, sendJson } from "./api.js";
 import { button, draw, find, flip, make, saveBlob } from "./dom.js";
+import { attempt, RequestError, say } from "./messages.js";
 import { sendAbout, goOn, nameIn, picture, state, subject, watchChange, withPictures } from "./state.js";
 
 const END = 3; // of a slider, in deviations; 0 keeps the picture still

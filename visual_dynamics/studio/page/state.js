@@ -1,5 +1,6 @@
 // What the tabs share: the model, the picture, the path that led to it, and the motion of the sliders.
-import { RequestError, send, sendJson } from "./api.js";
+import { send, sendJson } from "./api.js";
+import { RequestError } from "./messages.js";
 
 export const state = {
   models: [], // of the studio

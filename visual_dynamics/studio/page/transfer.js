@@ -1,6 +1,7 @@
 // Transfer: a motion from a pair of frames to the picture, and whole animations of sprites.
-import { attempt, RequestError, say, sendJson } from "./api.js";
+import { sendJson } from "./api.js";
 import { button, figure, find, flip, make, save } from "./dom.js";
+import { attempt, RequestError, say } from "./messages.js";
 import { picture, state, upload, withPictures } from "./state.js";
 
 const slots = { before: null, after: null, reference: null };
