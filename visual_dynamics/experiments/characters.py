@@ -2,7 +2,7 @@
 
 Paper      has no such table: its "Zero-Shot Visual Analogy-Making" is about Reed's characters, see `analogy`.
 Command    visual-dynamics reproduce characters --lpc FOLDER
-Cost       on one CPU core --samples 1050 takes about 15 minutes.
+Cost       on one CPU core --samples 450 takes about four minutes.
 
 Protocol: characters composed of a checkout of the LPC generator, of its six body types in turn. Each wears held-out
 items (sprites/lpc_held_out.txt), which `prepare lpc --items train` leaves out. The motion code is read from two frames
