@@ -3,7 +3,7 @@
 Paper      has no such table. Its figure of results on Sprites shows samples of characters whose frames have one
            continuation. A standing character may begin any animation: there samples must differ.
 Command    visual-dynamics reproduce sprite-futures --lpc FOLDER
-Cost       on one CPU core --samples 20 takes about 15 minutes.
+Cost       on one CPU core --samples 10 takes about three minutes.
 
 Protocol: characters composed of a checkout of the LPC generator. Each wears held-out items (sprites/lpc_held_out.txt),
 which `prepare lpc --items train` leaves out, and has every animation of its body type. Body types take turns; child is
