@@ -158,6 +158,18 @@ def test_chunks_and_too_many_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (opaque_pixels(frames, examples) != whole).mean() < 0.02
 
 
+@pytest.mark.parametrize("outline", [OUTLINE, (0, 0, 0), (30, 0, 40)])
+@pytest.mark.parametrize("deviation", [0.02, 0.1])
+def test_pixels_that_are_surely_background_are_what_the_search_would_say(
+    outline: tuple[int, int, int], deviation: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples, frames = figure(0, outline)[None], predicted(figure(2, outline), deviation)
+    found, real = opaque_pixels(frames, examples), palette._dark_patches
+    assert real(examples.tobytes(), examples.shape, palette.MAX_PATCHES).safe > 0
+    monkeypatch.setattr(palette, "_dark_patches", lambda *given: real(*given)._replace(safe=0.0))
+    assert np.array_equal(opaque_pixels(frames, examples), found)
+
+
 def test_wrong_arrays() -> None:
     colors = np.zeros((2, 3), np.uint8)
     with pytest.raises(ValueError, match="floats in"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from visual_dynamics.model.motion_encoder import Posterior
+from tests.sprites.pairs import ReadsPairs
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, Place, align, put, take
 from visual_dynamics.sprites.animation import animate
@@ -27,7 +27,7 @@ def walker(color: tuple[int, int, int] = RED, count: int = 4) -> np.ndarray:
     return frames
 
 
-class Narrow:
+class Narrow(ReadsPairs):
     """Moves a figure that stands in its place, lowest row 55 and middle column 31.5; all others fall to pieces.
 
     A motion code is the length of the arm before and after, and whether the figure stood in its place.
@@ -45,14 +45,14 @@ class Narrow:
         there = (int(rows[0]), int(rows[-1]), int(columns[0])) == (56 - self.height, 55, 24)
         return int(columns[-1]) - 39, there
 
-    def encode(self, frame: torch.Tensor, next_frame: torch.Tensor) -> Posterior:
-        (before, known), (after, also) = self._arm(frame), self._arm(next_frame)
-        return Posterior(torch.tensor([float(before), float(after), float(known and also)]), torch.zeros(3))
+    def code(self, before: torch.Tensor, after: torch.Tensor) -> list[float]:
+        (first, known), (second, also) = self._arm(before), self._arm(after)
+        return [float(first), float(second), float(known and also)]
 
     def encode_image(self, frame: torch.Tensor) -> torch.Tensor:
         return frame
 
-    def decode(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    def preview(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         self.decoded += 1
         return torch.stack([self._decode(image, code) for code in z])
 

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sprites.pairs import ReadsPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box
-from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.sampling.palette import over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
-from visual_dynamics.sprites.animation import Method, animate, animation_plan
+from visual_dynamics.sprites.animation import Method, _remembered, animate, animation_plan
 from visual_dynamics.sprites.frames import check_sprites, standing_boxes
 
 RED, GREEN = (220, 40, 60), (30, 200, 90)
@@ -28,7 +28,7 @@ def walker(count: int, height: int = 12, width: int = 12, color: tuple[int, int,
     return frames
 
 
-class Oracle:
+class Oracle(ReadsPairs):
     """Decodes the true frame of the target, if it is asked with the image and the motion that lead there."""
 
     def __init__(self, reference: np.ndarray, target: np.ndarray, size: int = 16) -> None:
@@ -48,15 +48,15 @@ class Oracle:
     def _number(self, frame: torch.Tensor, among: list[torch.Tensor]) -> int:
         return next(number for number, known in enumerate(among) if torch.equal(known, frame))
 
-    def encode(self, frame: torch.Tensor, next_frame: torch.Tensor) -> Posterior:
-        pair = self._number(frame, self.known), self._number(next_frame, self.known)
+    def code(self, before: torch.Tensor, after: torch.Tensor) -> list[float]:
+        pair = self._number(before, self.known), self._number(after, self.known)
         self.encoded.append(pair)
-        return Posterior(torch.tensor(pair), torch.zeros(2))
+        return list(pair)
 
     def encode_image(self, frame: torch.Tensor) -> int:
         return self._number(frame, self.truth)
 
-    def decode(self, image: int, z: torch.Tensor) -> torch.Tensor:
+    def preview(self, image: int, z: torch.Tensor) -> torch.Tensor:
         assert all(source == image for source, _ in z.tolist())
         return torch.stack([self.truth[result] for _, result in z.tolist()])
 
@@ -64,14 +64,13 @@ class Oracle:
 class Guide(Oracle):
     """Knows the way from each frame to the next one, but leaves a hole in what it draws."""
 
-    def encode(self, frame: torch.Tensor, next_frame: torch.Tensor) -> Posterior:
-        posterior = super().encode(frame, next_frame)
-        before, after = self.encoded[-1]
-        assert after == (before + 1) % len(self.known)
-        return posterior
+    def code(self, before: torch.Tensor, after: torch.Tensor) -> list[float]:
+        source, result = pair = super().code(before, after)
+        assert result == (source + 1) % len(self.known)
+        return pair
 
-    def decode(self, image: int, z: torch.Tensor) -> torch.Tensor:
-        drafts = super().decode(image, z)
+    def preview(self, image: int, z: torch.Tensor) -> torch.Tensor:
+        drafts = super().preview(image, z)
         for draft in drafts:
             row, column = draft.sum(0).nonzero()[0]
             draft[:, row, column] = 0
@@ -85,18 +84,18 @@ class Poses(Oracle):
         return int(torch.stack([(known - frame).square().sum() for known in among]).argmin())
 
 
-class Drift:
+class Drift(ReadsPairs):
     """Whatever the motion, the picture stays where it is and grows a little brighter."""
 
     size, step = 16, 0.02
 
-    def encode(self, frame: torch.Tensor, next_frame: torch.Tensor) -> Posterior:
-        return Posterior(torch.zeros(1), torch.zeros(1))
+    def code(self, before: torch.Tensor, after: torch.Tensor) -> list[float]:
+        return [0.0]
 
     def encode_image(self, frame: torch.Tensor) -> torch.Tensor:
         return frame
 
-    def decode(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    def preview(self, image: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return (image + self.step * (image > 0)).clamp(0, 1).expand(len(z), -1, -1, -1)
 
 
@@ -157,6 +156,14 @@ def test_a_guide_repeats_what_the_reference_repeats() -> None:
     assert np.array_equal(result, truth) and guide.encoded == [(0, 1), (1, 3)]
     still = reference[[0, 5]]  # nothing moves
     assert np.array_equal(animate(Poses(truth, truth), still, truth[0], guide=guide), truth[[0, 5]])  # type: ignore[arg-type]
+
+
+def test_what_was_made_is_remembered_by_the_tensor_itself() -> None:
+    asked: list[float] = []
+    half = _remembered(lambda number, frame: asked.append(float(frame)) or number * frame / 2)
+    one, same = torch.tensor(2.0), torch.tensor(2.0)
+    assert half(1, one) is half(1, one) and half(1, same) is not half(1, one) and half(2, one) == 2
+    assert asked == [2, 2, 2]
 
 
 def test_a_guide_that_does_not_fit() -> None:

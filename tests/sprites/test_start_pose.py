@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from visual_dynamics.model.motion_encoder import Posterior
+from tests.sprites.pairs import ReadsPairs
 from visual_dynamics.sprites.guide import TRIED, find_start, likely
 
 
@@ -21,20 +21,20 @@ def level(picture: Tensor) -> float:
     return round(10 * float(picture[0, 0, 0]), 3)
 
 
-class Poses:
+class Poses(ReadsPairs):
     """Carries differences over: a frame that is brighter than the start pose by 3 makes the target brighter by 3."""
 
     def __init__(self) -> None:
         self.encoded: list[float] = []
 
-    def encode(self, before: Tensor, after: Tensor) -> Posterior:
+    def code(self, before: Tensor, after: Tensor) -> list[float]:
         self.encoded.append(level(before))
-        return Posterior(torch.tensor([level(after) - level(before)]), torch.zeros(1))
+        return [level(after) - level(before)]
 
     def encode_image(self, picture: Tensor) -> Tensor:
         return picture
 
-    def decode(self, image: Tensor, z: Tensor) -> Tensor:
+    def preview(self, image: Tensor, z: Tensor) -> Tensor:
         return torch.stack([frame(level(image) + move) for move in z[:, 0].tolist()])
 
 
@@ -45,7 +45,7 @@ class Next(Poses):
         super().__init__()
         self.true = true
 
-    def decode(self, image: Tensor, z: Tensor) -> Tensor:
+    def preview(self, image: Tensor, z: Tensor) -> Tensor:
         start = level(image)
         known = any(abs(start - number) < 1e-3 for number in self.true)
         return torch.stack([frame(start + move if known else start + 40) for move in z[:, 0].tolist()])

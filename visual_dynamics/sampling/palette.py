@@ -11,6 +11,7 @@ Alpha is binary, opaque from 128 of 255 on: soft shadows are lost.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ def opaque_pixels(frames: npt.NDArray[Any], examples: Pixels, smallest_island: i
     2. A dark one does if the most similar patch of the examples (K, h, w, 4) with a dark middle is opaque there.
     3. Islands of fewer pixels than `smallest_island` are then dropped, unless the examples have some (sparks).
     """
-    patches = _dark_patches(examples)
+    patches = _dark_patches(examples.tobytes(), examples.shape, MAX_PATCHES)
     own_islands = [_island_sizes(alpha >= OPAQUE) for alpha in examples[..., 3]]
     smallest = min([smallest_island, *(int(sizes[sizes > 0].min()) for sizes in own_islands if sizes.any())])
     opaque = np.empty(frames.shape[:-1], np.bool_)
@@ -137,9 +138,13 @@ class _Patches(NamedTuple):
     colors: Floats  # (P, 3)
     kinds: npt.NDArray[np.int32]  # (E, 25), rows of `colors`
     opaque: Mask  # (E,), the pixel in the middle
+    safe: float  # unlikeness to an all black patch below which the middle of a patch is background
 
 
-def _dark_patches(examples: Pixels) -> _Patches:
+@lru_cache(maxsize=8)
+def _dark_patches(pixels: bytes, shape: tuple[int, ...], most: int) -> _Patches:
+    """Of examples (K, h, w, 4), by their bytes: frame after frame comes with the same ones."""
+    examples = np.frombuffer(pixels, np.uint8).reshape(shape)
     packed = over_black(examples).astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)  # (K, h, w)
     codes = np.union1d(packed, [0])  # black comes first
     colors = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1).astype(np.float32)
@@ -150,9 +155,15 @@ def _dark_patches(examples: Pixels) -> _Patches:
         middles = np.flatnonzero(dark[indices])
         rows = np.stack([*_surroundings(indices, middles), alpha.ravel()[middles] >= OPAQUE], axis=1)
         kinds = np.unique(np.concatenate([kinds, rows]), axis=0)
-    if len(kinds) > MAX_PATCHES:
-        kinds = kinds[np.linspace(0, len(kinds) - 1, MAX_PATCHES).astype(np.intp)]
-    return _Patches(colors, kinds[:, :-1], kinds[:, -1] == 1)
+    if len(kinds) > most:
+        kinds = kinds[np.linspace(0, len(kinds) - 1, most).astype(np.intp)]
+    kinds, opaque = kinds[:, :-1], kinds[:, -1] == 1
+    # The root of unlikeness is a distance. A patch nearer to all black than half of what lies between that and the
+    # nearest opaque patch is nearer to all black than to any opaque one.
+    to_black = (np.minimum(np.square(colors).sum(axis=1), NOVELTY**2)[kinds] * _WEIGHTS).sum(axis=1)  # (E,)
+    has_black = (kinds[~opaque] == 0).all(axis=1).any()
+    safe = 0.99 * float(to_black[opaque].min()) / 4 if has_black and opaque.any() else 0.0
+    return _Patches(colors, kinds, opaque, safe)
 
 
 def _opaque_of_frame(frame: Floats, patches: _Patches) -> Mask:
@@ -162,6 +173,9 @@ def _opaque_of_frame(frame: Floats, patches: _Patches) -> Mask:
     if patches.opaque.all() or not patches.opaque.any():  # all kinds of dark pixels alike
         opaque.flat[unsure] = patches.opaque.any()
         return opaque
+    darkness = np.minimum(np.square(frame).sum(axis=-1), NOVELTY**2)
+    around = zip(_WEIGHTS, _surroundings(darkness, unsure), strict=True)
+    unsure = unsure[sum(weight * pixels for weight, pixels in around) >= patches.safe]
     step = max(1, VALUES_AT_A_TIME // max(len(patches.kinds), len(patches.colors)))
     for start in range(0, len(unsure), step):
         middles = unsure[start : start + step]  # n of them

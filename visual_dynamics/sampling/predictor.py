@@ -84,9 +84,7 @@ class Predictor:
 
     @torch.inference_mode()
     def preview(self, image: EncodedImage, z: Tensor) -> Tensor:
-        """`decode` of one code (1, latent), on the CPU four times as fast, for a slider; the last bits may differ."""
-        if len(z) != 1:
-            raise ValueError(f"a preview has one motion code, not {len(z)}")
+        """`decode` one by one: on the CPU a single code is four times as fast; the last bits may differ."""
         if self.device.type != "cpu":
             return self.decode(image, z)
         return (image.frame + self._in_blocks(image, z, 1, Memory())).clamp(0, 1)

@@ -239,8 +239,8 @@ def _align_target(
         errors = []
         for example, pair, (there, back) in zip(examples, pairs, codes, strict=True):
             frame = as_frames(example.target, place, size)
-            moved = predictor.decode(predictor.encode_image(frame[0]), there[None])[0]
-            returned = predictor.decode(predictor.encode_image(moved), back[None])
+            moved = predictor.preview(predictor.encode_image(frame[0]), there[None])[0]
+            returned = predictor.preview(predictor.encode_image(moved), back[None])
             errors.append(_error(returned, frame) / max(_error(pair[:1], pair[1:]), 1e-6))
         return float(np.median(errors))
 
@@ -272,10 +272,11 @@ def _rebuilt(predictor: Predictor, examples: Sequence[_Example], place: Place) -
     """For each example the mean error of its motions, encoded and applied to its own pose, and that of copying it."""
     rebuilt, copied = [], []
     for example in examples:
-        before, *after = as_frames(np.concatenate(example[:2]), place, predictor.size)
-        codes = torch.stack([predictor.encode(before, frame).mean for frame in after])
-        rebuilt.append(_error(predictor.decode(predictor.encode_image(before), codes), torch.stack(after)))
-        copied.append(max(_error(before, torch.stack(after)), 1e-6))
+        frames = as_frames(np.concatenate(example[:2]), place, predictor.size)
+        before, after = frames[0], frames[1:]
+        codes = predictor.encode(before.expand_as(after), after).mean
+        rebuilt.append(_error(predictor.preview(predictor.encode_image(before), codes), after))
+        copied.append(max(_error(before, after), 1e-6))
     return rebuilt, copied
 
 

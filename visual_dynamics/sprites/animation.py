@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from visual_dynamics.sprites.frames import check_sprites, in_squares, standing_b
 from visual_dynamics.sprites.guide import find_start, find_way
 
 Method = Literal["chained", "direct"]
+Result = TypeVar("Result")
 
 
 def animate(
@@ -112,8 +113,9 @@ def _planned(
     for source, results in plan.items():
         if new := [frame for frame in results if twins[frame] == frame]:
             before = start if source == pose else clip[source]
-            codes = torch.stack([predictor.encode(before, clip[frame]).mean for frame in new])
-            predicted = predictor.decode(predictor.encode_image(seen[source]), codes)
+            after = torch.stack([clip[frame] for frame in new])
+            codes = predictor.encode(before.expand_as(after), after).mean
+            predicted = predictor.preview(predictor.encode_image(seen[source]), codes)
             made |= zip(new, predicted, strict=True)
             seen |= zip(new, map(snapped, predicted), strict=True)
         seen |= {frame: seen[twins[frame]] for frame in results}
@@ -139,19 +141,35 @@ def _guided(
     target = direct[pose]
     image = predictor.encode_image(target)
 
-    def again(draft: Tensor) -> Tensor:
-        return predictor.decode(image, predictor.encode(target, draft).mean[None])[0].cpu()
+    sprite_of = _remembered(snapped)
+    code_of = _remembered(lambda before, after: guide.encode(clip[before], clip[after]).mean)
 
     def follow(before: int, after: int, frame: Tensor) -> tuple[Tensor, float]:
-        code = guide.encode(clip[before], clip[after]).mean
-        draft = snapped(guide.decode(guide.encode_image(snapped(frame)), code[None])[0])
-        made = again(draft)
-        return made, float((snapped(made) - draft).square().sum())
+        code = code_of(before, after)
+        draft = snapped(guide.preview(guide.encode_image(sprite_of(frame)), code[None])[0])
+        made = predictor.preview(image, predictor.encode(target, draft).mean[None])[0].cpu()
+        return made, float((sprite_of(made) - draft).square().sum())
 
-    clean = {frame: again(direct[frame]) for frame in set(twins) - {pose}} | {pose: target}
+    frames = sorted(set(twins) - {pose})
+    drafts = torch.stack([direct[frame] for frame in frames])
+    again = predictor.preview(image, predictor.encode(target.expand_as(drafts), drafts).mean).cpu()
+    clean = dict(zip(frames, again, strict=True)) | {pose: target}
     made = {frame: clean[twin] for frame, twin in enumerate(twins)}
-    made |= find_way(order, made, follow, twins, clip)
+    made |= find_way(order, made, _remembered(follow), twins, clip)
     return {frame: picture for frame, picture in made.items() if twins[frame] != pose}
+
+
+def _remembered(work: Callable[..., Result]) -> Callable[..., Result]:
+    """The same function, which works once for the same arguments; tensors are known by their identity."""
+    known: dict[tuple[int, ...], tuple[tuple[object, ...], Result]] = {}
+
+    def remembered(*given: object) -> Result:
+        key = tuple(each if isinstance(each, int) else id(each) for each in given)
+        if key not in known:
+            known[key] = given, work(*given)  # with what was given: its identity is not used again
+        return known[key][1]
+
+    return remembered
 
 
 def animation_plan(count: int, pose: int, method: Method = "direct", loop: bool = False) -> dict[int, list[int]]:

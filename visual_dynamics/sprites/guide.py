@@ -68,13 +68,14 @@ def find_start(
     image = predictor.encode_image(target)
 
     def made_from(start: Tensor) -> dict[int, Tensor]:
-        motions = torch.stack([predictor.encode(start, clip[frame]).mean for frame in frames])
-        return dict(zip(frames, map(snapped, predictor.decode(image, motions).cpu()), strict=True))
+        after = torch.stack([clip[frame] for frame in frames])
+        motions = predictor.encode(start.expand_as(after), after).mean
+        return dict(zip(frames, map(snapped, predictor.preview(image, motions).cpu()), strict=True))
 
     def miss(made: dict[int, Tensor]) -> float:
         distances = []
         for (before, after), code in zip(steps, codes, strict=True):
-            following = guide.decode(guide.encode_image(made[before]), code[None])[0].cpu()
+            following = guide.preview(guide.encode_image(made[before]), code[None])[0].cpu()
             distances.append(distance(snapped(following), made[after]))
         return fmean(distances)
 
