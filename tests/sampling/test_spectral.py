@@ -83,9 +83,12 @@ def test_any_tile(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_windows_show_the_enlarged_map_and_nothing_beyond_it() -> None:
     small = 1 + torch.arange(36.0).view(1, 1, 6, 6)
     cut = spectral.windows(small, spectral.window_pixels(size=12, factor=2, tile=6, across=2, reach=4))
+    assert spectral.distinct(10, 2, 4).tolist() == [-1, 0, 1, 2, 3]  # of the small map, for ten pixels of the window
+    shown = spectral.repeat(10, 2, 4).float()
+    cut = torch.einsum("gk,hl,klrc->ghrc", shown, shown, cut.view(5, 5, 2, 2))
     large = F.pad(F.interpolate(small, scale_factor=2), [2] * 4)[0, 0]  # (16, 16)
     expected = large.unfold(0, 10, 6).unfold(1, 10, 6).permute(2, 3, 0, 1)  # (10, 10, 2, 2)
-    assert torch.equal(cut.view(10, 10, 2, 2), expected)
+    assert torch.equal(cut, expected)
 
 
 @pytest.mark.parametrize("window", [8, 9])

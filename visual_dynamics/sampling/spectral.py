@@ -12,6 +12,7 @@ afterwards. Results differ from the network's by the rounding of float32 only.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import cast
 
 import torch
@@ -32,7 +33,8 @@ class SpectralDecoder:
     The transformed weights take 8 times the memory of the 9x9 layer: 41 MB for the paper's network, 51 MB for 128x128.
     They are made in a quarter of a second. Intermediate results take 15 MB and 66 MB a sample.
 
-    B samples, S size of the frame, P size of a tile, G = P + 8 of a window, N tiles, H = G // 2 + 1 vertical
+    B samples, S size of the frame, P size of a tile, G = P + 8 of a window, which shows K x K pixels of a level's map
+    (24, 12, 6 and 4 a side; they are transformed at that size), N tiles, H = G // 2 + 1 vertical
     frequencies (rows are real numbers), C = 128 maps in, O = 128 maps out; a 2 in a shape is real and imaginary part.
     """
 
@@ -41,12 +43,11 @@ class SpectralDecoder:
         config, decoder = network.config, network.motion_decoder
         self.size, reach = config.size, config.decoder_kernel_size - 1
         self.across = -(-self.size // TILE)  # tiles a side
-        self.tile = -(-self.size // self.across)
+        largest = 2 ** (config.scales - 1)  # side of what a pixel of the smallest map covers
+        self.tile = -(-self.size // self.across // largest) * largest
         self.window = self.tile + reach
-        self.pixels = [
-            window_pixels(self.size, 2**level, self.tile, self.across, reach).to(decoder.wide.weight.device)
-            for level in range(config.scales)
-        ]  # of each level, (G * G * N)
+        factors = [2**level for level in range(config.scales)]
+        self.pixels = [window_pixels(self.size, factor, self.tile, self.across, reach) for factor in factors]
 
         # Batch norm is a scale and a shift of each channel: the convolution before it takes both in.
         wide, self.shift = with_batch_norm(decoder.wide, decoder.normalise[0])
@@ -57,8 +58,11 @@ class SpectralDecoder:
             decoder.last.weight.flatten(1).T / config.difference_scale
         )  # (O', 3), of a network that warps (O', 6)
         self.last_bias = cast(Tensor, decoder.last.bias) / config.difference_scale
-        matrices = (matrix.to(wide) for matrix in transforms(self.window, self.tile))
-        self.to_rows, self.to_columns, self.from_columns, self.from_rows = matrices
+        to_rows, to_columns, from_columns, from_rows = transforms(self.window, self.tile)
+        repeats = [repeat(self.window, factor, reach) for factor in factors]  # of each level, (G, K)
+        self.to_rows = [(to_rows @ each).to(wide) for each in repeats]
+        self.to_columns = [(to_columns @ torch.block_diag(each, each)).to(wide) for each in repeats]
+        self.from_columns, self.from_rows = from_columns.to(wide), from_rows.to(wide)
 
     @torch.inference_mode()
     def decode(self, features: Features, kernels: tuple[Tensor, ...], memory: Memory | None = None) -> Tensor:
@@ -70,9 +74,9 @@ class SpectralDecoder:
         parts = [
             windows(cross_convolution(maps, kernel), pixels)
             for maps, kernel, pixels in zip(features, kernels, self.pixels, strict=True)
-        ]  # four of (G * G * N, B, 32)
+        ]  # four of (K * K * N, B, 32)
         x = self.wide(parts, memory).add_(self.shift).relu_()  # (P * P * N * B, O)
-        x = product(x, self.hidden, memory.other).add_(self.hidden_bias).relu_()
+        x = product(x, self.hidden, memory.one).add_(self.hidden_bias).relu_()
         x = torch.addmm(self.last_bias, x, self.last)  # (P * P * N * B, 3 or 6)
         x = x.view(self.tile, self.tile, self.across, self.across, -1, x.shape[1])
         x = x.permute(4, 5, 2, 0, 3, 1)  # (B, 3 or 6, across, P, across, P)
@@ -82,13 +86,15 @@ class SpectralDecoder:
         """The 9x9 convolution of windows, to the pixels of their tiles: (P * P * N * B, O). Below, N is N * B."""
         window, half, tiles = self.window, self.window // 2 + 1, self.across**2 * parts[0].shape[1]
         one, other = memory.one, memory.other
-        x = torch.cat(parts, dim=2, out=one.shaped(*parts[0].shape[:2], self.weights.shape[1]))
-        x = product(self.to_rows, x.view(window, -1), other)  # (H * 2, G * N * C)
-        x = product(self.to_columns, x.view(half, 2 * window, -1), one)  # (H, G * 2, N * C)
-        x = product(x.view(half * window, 2 * tiles, -1), self.weights, other)  # (H * G, 2 * N, 2 * O)
-        x = complex_product(x.view(half * window, 2, tiles, 2, -1), one)  # (H * G, 2, N, O)
-        x = product(self.from_columns, x.view(half, 2 * window, -1), other)  # (H, 2 * P, N * O)
-        x = product(self.from_rows, x.view(2 * half, -1), one)  # (P, P * N * O)
+        spectra = []
+        for level, (part, to_rows, to_columns) in enumerate(zip(parts, self.to_rows, self.to_columns, strict=True)):
+            x = product(to_rows, part.view(to_rows.shape[1], -1), one)  # (H * 2, K * N * 32)
+            x = product(to_columns, x.view(half, to_columns.shape[1], -1), memory.levels[level])  # (H, G * 2, N * 32)
+            spectra.append(x.view(half * 2 * window * tiles, -1))
+        x = torch.cat(spectra, dim=1, out=one.shaped(len(spectra[0]), self.weights.shape[1]))
+        x = complex_products(x.view(half * window, 2 * tiles, -1), self.weights, window, memory)  # (H * G, 2, N, O)
+        x = product(self.from_columns, x.view(half, 2 * window, -1), one)  # (H, 2 * P, N * O)
+        x = product(self.from_rows, x.view(2 * half, -1), other)  # (P, P * N * O)
         return x.view(self.tile**2 * tiles, -1)
 
 
@@ -107,10 +113,11 @@ class Space:
 
 
 class Memory:
-    """Two spaces: each step reads from one and writes to the other."""
+    """Two spaces: each step reads from one and writes to the other. And a small one, and one for each level."""
 
     def __init__(self) -> None:
-        self.one, self.other = Space(), Space()
+        self.one, self.other, self.small = Space(), Space(), Space()
+        self.levels = defaultdict[int, Space](Space)
 
 
 def product(a: Tensor, b: Tensor, space: Space) -> Tensor:
@@ -121,30 +128,46 @@ def product(a: Tensor, b: Tensor, space: Space) -> Tensor:
 
 
 def windows(maps: Tensor, pixels: Tensor) -> Tensor:
-    """Maps (B, 32, side, side), enlarged to S and cut into windows: (G * G * N, B, 32)."""
+    """What windows show of maps (B, 32, side, side): (K * K * N, B, 32)."""
     rows = maps.permute(2, 3, 0, 1).flatten(0, 1)  # (side * side, B, 32)
     return torch.cat([rows, rows.new_zeros(1, *rows.shape[1:])]).index_select(0, pixels)
 
 
-def complex_product(parts: Tensor, space: Space) -> Tensor:
-    """From the four products of real and imaginary parts, (F, 2, N, 2, O), to those of the result, (F, 2, N, O)."""
-    frequencies, _, tiles, _, outputs = parts.shape
-    result = space.shaped(frequencies, 2, tiles, outputs)
-    torch.sub(parts[:, 0, :, 0], parts[:, 1, :, 1], out=result[:, 0])
-    torch.add(parts[:, 0, :, 1], parts[:, 1, :, 0], out=result[:, 1])
+def complex_products(x: Tensor, weights: Tensor, group: int, memory: Memory) -> Tensor:
+    """One product a frequency: real and imaginary rows (F, 2 * N, C) with (F, C, 2 * O), to (F, 2, N, O).
+
+    A group at a time: the four products of real and imaginary parts are still in the cache when they become two.
+    """
+    count, rows, _ = x.shape
+    result = memory.other.shaped(count, 2, rows // 2, weights.shape[2] // 2)
+    for start in range(0, count, group):
+        now = slice(start, start + group)
+        four = product(x[now], weights[now], memory.small).view(group, 2, rows // 2, 2, -1)
+        torch.sub(four[:, 0, :, 0], four[:, 1, :, 1], out=result[now, 0])
+        torch.add(four[:, 0, :, 1], four[:, 1, :, 0], out=result[now, 1])
     return result
 
 
 def window_pixels(size: int, factor: int, tile: int, across: int, reach: int) -> Tensor:
-    """Which pixel of a small map, counted row by row, each pixel (row, column, tile row, tile column) of the windows
-    shows when the map is enlarged `factor` times by repetition; outside of it, the one after the last."""
-    start = tile * torch.arange(across) - reach // 2
-    place = torch.arange(tile + reach)[:, None] + start  # (G, across): of the enlarged map
-    inside = (place >= 0) & (place < size)
-    place = place // factor
+    """Which pixels of a small map, counted row by row, the windows show when it is enlarged `factor` times by
+    repetition, each once: (row, column, tile row, tile column); outside of it, the one after the last."""
+    start = tile // factor * torch.arange(across)
+    place = distinct(tile + reach, factor, reach)[:, None] + start  # (K, across): of the small map
     side = size // factor
-    pixel = side * place[:, None, :, None] + place[None, :, None, :]  # (G, G, across, across)
+    inside = (place >= 0) & (place < side)
+    pixel = side * place[:, None, :, None] + place[None, :, None, :]  # (K, K, across, across)
     return torch.where(inside[:, None, :, None] & inside[None, :, None, :], pixel, side * side).flatten()
+
+
+def distinct(window: int, factor: int, reach: int) -> Tensor:
+    """The pixels of a small map that a window shows, (K,), from the first one of its tile on."""
+    return torch.arange(-reach // 2 // factor, (window - reach // 2 - 1) // factor + 1)
+
+
+def repeat(window: int, factor: int, reach: int) -> Tensor:
+    """Which of them each pixel of the window shows: 0 or 1, float64 (G, K)."""
+    shown = (torch.arange(window) - reach // 2).div(factor, rounding_mode="floor")
+    return (shown[:, None] == distinct(window, factor, reach)).double()
 
 
 def with_batch_norm(layer: nn.Module, norm: nn.Module) -> tuple[Tensor, Tensor]:
