@@ -32,9 +32,7 @@ CHUNK = 64  # characters a file: some 2 MB of LPC art
 COLOURS = 256  # rows of a palette; row 0 is transparent
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 2**26}]  # far enough back to find a layer drawn before
 STANDING = "walk"  # its first frame shows a character that stands
-MOVED = (
-    30.0  # squared difference from the standing frame: medians of first frames in LPC art are below 10, or 39 and more
-)
+MOVED = 30.0  # squared difference from the standing frame: of LPC's first frames the median is below 10, or 39 and more
 STARTS = 0.2  # share of pairs that begin at a standing frame, where they are asked for
 MAX_SIDE, MAX_CHARACTERS, MAX_FRAMES = 256, 100_000, 4_096  # a larger table is an error before anything is unpacked
 
