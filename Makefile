@@ -2,10 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo train test check bench clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
+
+train: .venv/runtime.stamp  ## a small model of Shapes, learned here in a quarter of an hour: out/train/page/index.html
+	$(BIN)/visual-dynamics train out/train $(if $(wildcard out/train/state.safetensors),--resume,--recipe shapes-small)
+	$(BIN)/visual-dynamics demo --model out/train/shapes-small.safetensors --out out/train/page --overwrite
 
 test: check  ## the checks, then every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -43,7 +43,7 @@ def assert_equals_the_network(config: NetworkConfig) -> None:
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["tiny", "paper", "paper-128"])
+@pytest.mark.parametrize("name", ["tiny", "small", "paper", "paper-128"])
 def test_equals_the_network(name: str) -> None:
     assert_equals_the_network(PRESETS[name])
 

@@ -34,6 +34,7 @@ NOT_SHIPPED = {
     "people-next",
     "people-128",
     "shapes-128",
+    "shapes-small",
 }  # recipes without a released run
 SPLIT = reed.Split(np.arange(3), np.array([3]), np.array([4]))
 

@@ -65,6 +65,8 @@ PEOPLE_NEXT = configure(  # codes that hold no places; frames that keep the pict
     },
     PEOPLE,
 )
+# For two CPU cores: see `make train`.
+SHAPES_SMALL = configure({"preset": "small", "batch": 32, "steps": 2_800, "kl_warmup": 200}, SHAPES)
 CLIPS = "clips prepared by `visual-dynamics prepare videos CLIPS --split docs/video-clips.csv`"
 UNTRAINED = "no released run yet"
 LPC = "characters packed by `visual-dynamics prepare lpc CHECKOUT --items train` (docs/training.md)"
@@ -73,6 +75,7 @@ CHARACTERS = "Reed's sprites, packed by `visual-dynamics prepare sprites`"
 
 RECIPES: dict[str, Recipe] = {
     "shapes": Recipe((SHAPES,), 6.5, "error 0.96, copying 195.0"),
+    "shapes-small": Recipe((SHAPES_SMALL,), 15.0, "not shipped; minutes on two CPU cores"),
     "shapes-ae": Recipe(
         (replace(SHAPES, autoencoder=True, steps=1_566),), 1.6, "error 2.3, copying 195.0", motion_encoder=False
     ),
