@@ -1,7 +1,7 @@
-"""How fast it is: futures of one image, the cross convolution, training.
+"""How fast it is: futures of one image, animations, the start of a command, the cross convolution, training.
 
 Command  python benchmarks/speed.py [--device cuda] [--quick] [--out out/bench]   (or: make bench)
-Cost     about a minute on two CPU cores; with --quick, a third of it
+Cost     about three minutes on two CPU cores; with --quick, a third of it
 
 Protocol: what is compared runs in turns in one process on the same threads, so that whatever else the machine does hits
 all of it alike. Of each, the shortest and the median of the repeats are kept; ratios are those of the shortest. The
@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.everyday import everyday_table, time_animation, time_starts
+from benchmarks.timing import Times, milliseconds, ratios
 from visual_dynamics.api import Model, find_device, load
 from visual_dynamics.data import shapes
 from visual_dynamics.data.pairs import Pairs
@@ -56,6 +58,11 @@ class Plan:
     futures: int = 64
     rounds: int = 8  # of: all the futures, then some of the full passes
     passes: int = 8  # full passes a round
+    poses: str | Path = "sprites-poses"
+    guide: str | Path = "sprites"
+    clips: tuple[int, ...] = (9, 9, 13, 8, 7)  # frames of each clip to animate
+    animations: int = 2  # of the sheet, in each form
+    starts: int = 3  # of each command
     preset: str = "paper"  # sizes of the cross convolution and of training
     batches: tuple[int, ...] = (1, 8, 64)  # of the cross convolution
     repeats: int = 5  # of each of its forms
@@ -68,42 +75,30 @@ def plan_for(device: torch.device, quick: bool) -> Plan:
     if device.type == "cuda":
         return Plan(batches=(1, 8, 64, 256), repeats=20, training_batch=256, training_steps=20)
     if quick:
-        return Plan(rounds=4, passes=4, batches=(1, 8), repeats=3, training_batch=2, training_repeats=2)
+        return Plan(
+            rounds=4,
+            passes=4,
+            clips=(5, 5),
+            animations=1,
+            starts=1,
+            batches=(1, 8),
+            repeats=3,
+            training_batch=2,
+            training_repeats=2,
+        )
     return Plan()
 
 
-@dataclass
-class Times:
-    """Seconds of one thing's repeats."""
-
-    seconds: list[float] = field(default_factory=list)
-
-    def add(self, work: Callable[[], Any], device: torch.device) -> None:
-        """Run the work, to its end on the device, and note how long it took."""
-        synchronise(device)
-        started = time.perf_counter()
-        work()
-        synchronise(device)
-        self.seconds.append(time.perf_counter() - started)
-
-    @property
-    def shortest(self) -> float:
-        return min(self.seconds)
-
-    def summary(self) -> dict[str, float]:
-        return {"shortest": self.shortest, "median": statistics.median(self.seconds)}
-
-
-def synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def compute(plan: Plan, device: torch.device, say: Say) -> dict[str, Any]:
-    """Measure all three."""
+    """Measure all of it."""
     started = time.monotonic()
     say("futures of one image")
     futures = time_futures(load(plan.model, str(device)), plan, device)
+    say("animations")
+    networks = (load(name, str(device)).weights.network for name in (plan.poses, plan.guide))
+    animation = time_animation(*networks, plan.clips, plan.animations, device)
+    say("starts")
+    starts = time_starts(plan.starts)
     say("cross convolution")
     forms = time_cross_convolution(plan, device)
     say("training")
@@ -111,6 +106,8 @@ def compute(plan: Plan, device: torch.device, say: Say) -> dict[str, Any]:
     return {
         "experiment": "speed",
         "futures": futures,
+        "animation": animation,
+        "starts": starts,
         "cross_convolution": forms,
         "training": training,
         "threads": torch.get_num_threads(),
@@ -245,16 +242,6 @@ class Run:
         self.result = None
 
 
-def milliseconds(times: dict[str, Times]) -> dict[str, float]:
-    return {name: 1000 * each.shortest for name, each in times.items()}
-
-
-def ratios(times: dict[str, Times]) -> dict[str, float]:
-    """To the fastest form."""
-    best = min(each.shortest for each in times.values())
-    return {name: each.shortest / best for name, each in times.items()}
-
-
 def time_training(plan: Plan, device: torch.device) -> dict[str, Any]:
     """Steps of the training loop on random pairs that lie on the device; on GPUs in bfloat16, compiled."""
     on_gpu = device.type == "cuda"
@@ -301,6 +288,7 @@ def table(result: dict[str, Any]) -> str:
         f"{futures['conditional_to_stored']:.2f} times the time of stored codes.",
         "",
     ]
+    lines += everyday_table(result["animation"], result["starts"])
     names = list(result["cross_convolution"][0]["ratio"])
     lines += [
         "| cross convolution, ratio to the best | " + " | ".join(names) + " |",

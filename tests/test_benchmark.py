@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import speed
+from benchmarks import everyday, processes, speed
 from tests.conftest import seeded
 from visual_dynamics.api import load
 from visual_dynamics.model.cross_convolution import by_groups
@@ -22,6 +22,11 @@ def result(tiny_weights_file: Path) -> dict:
         futures=7,
         rounds=2,
         passes=3,
+        poses=tiny_weights_file,
+        guide=tiny_weights_file,
+        clips=(3, 2),
+        animations=1,
+        starts=1,
         preset="tiny",
         batches=(1, 2),
         repeats=2,
@@ -30,7 +35,7 @@ def result(tiny_weights_file: Path) -> dict:
     )
     said: list[str] = []
     measured = speed.compute(plan, CPU, said.append)
-    assert said == ["futures of one image", "cross convolution", "training"]
+    assert said == ["futures of one image", "animations", "starts", "cross convolution", "training"]
     return json.loads(json.dumps(measured))
 
 
@@ -42,6 +47,17 @@ def test_futures_are_those_of_the_full_passes(result: dict) -> None:
     assert futures["times_faster"] == pytest.approx(
         futures["futures_per_second"] / futures["full_passes_per_second"], rel=1e-6
     )
+
+
+def test_animations_of_both_forms_are_the_same(result: dict) -> None:
+    animation = result["animation"]
+    assert animation["frames"] == 5 and set(animation["seconds"]) == {"batched and folded", "plain"}
+    assert animation["largest_pixel_difference"] <= 1
+
+
+def test_starts_of_all_commands(result: dict) -> None:
+    assert list(result["starts"]) == ["import torch", *everyday.COMMANDS]
+    assert result["starts"]["eight futures"]["shortest"] > result["starts"]["--help"]["shortest"] > 0
 
 
 def test_every_form_at_every_batch(result: dict) -> None:
@@ -64,7 +80,13 @@ def test_says_where_it_was_measured(result: dict) -> None:
 
 def test_table_names_all_of_it(result: dict) -> None:
     text = speed.table(result)
-    assert "7 futures of one image" in text and "forward, batch 2" in text and "Training (tiny, batch 4" in text
+    assert (
+        "7 futures of one image" in text
+        and "animate, 5 frames" in text
+        and "| models |" in text
+        and "forward, batch 2" in text
+        and "Training (tiny, batch 4" in text
+    )
 
 
 @pytest.mark.parametrize("form", [speed.by_unfold, speed.by_loop])
@@ -91,3 +113,9 @@ def test_plans() -> None:
     assert plan.rounds * plan.passes == plan.futures == 64
     assert speed.plan_for(CPU, quick=True).batches == (1, 8)
     assert speed.plan_for(torch.device("cuda"), quick=False).training_batch == 256
+
+
+def test_efficiency_is_of_the_best_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds = iter([10.0, 6.0, 8.0, 9.0])  # one process, two, one, two
+    monkeypatch.setattr(processes, "pairs_per_second", lambda *_: next(speeds))
+    assert processes.measure(rounds=2, steps=4) == {"one_process": 10, "two_processes": 9, "efficiency": 0.9}

@@ -31,7 +31,7 @@ class SpectralDecoder:
     """(d) and (e) of a network on the CPU, in evaluation mode, with a copy of its weights.
 
     The transformed weights take 8 times the memory of the 9x9 layer: 41 MB for the paper's network, 51 MB for 128x128.
-    They are made in a quarter of a second. Intermediate results take 15 MB and 66 MB a sample.
+    They are made in a quarter of a second. Intermediate results take 16 MB and 75 MB a sample.
 
     B samples, S size of the frame, P size of a tile, G = P + 8 of a window, which shows K x K pixels of a level's map
     (24, 12, 6 and 4 a side; they are transformed at that size), N tiles, H = G // 2 + 1 vertical
