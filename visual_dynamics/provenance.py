@@ -8,8 +8,10 @@ import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 HASH = re.compile("[0-9a-f]{7,40}")
 MODIFIED = "-modified"  # behind a commit whose files were changed
@@ -17,6 +19,8 @@ MODIFIED = "-modified"  # behind a commit whose files were changed
 
 def provenance(device: torch.device) -> dict[str, str]:
     """Facts to store beside every result."""
+    import torch
+
     return {
         "commit": commit(),
         "version": package_version(),
@@ -55,6 +59,8 @@ def package_version() -> str:
 
 
 def device_name(device: torch.device) -> str:
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{platform.processor() or platform.machine()} CPU, {torch.get_num_threads()} threads"

@@ -298,6 +298,8 @@ QUICK = {  # command -> exit code; none of them needs torch
     "animate missing.json picture.png": 2,
     "animate picture.png picture.png --model shapes": 2,
     "animate picture.png picture.png --cell 9x9": 2,
+    "complete missing.png": 2,
+    "check missing.png": 2,
     "demo --model spahes": 2,
     "compact spahes copy.safetensors": 2,
     "familiarize cut.png": 2,
