@@ -2,7 +2,7 @@
 
 Paper      not in it.
 Command    visual-dynamics reproduce poke [--model MODEL] [--samples CODES]
-Cost       about ten minutes on one idle CPU core.
+Cost       21 minutes on one core of a busy machine.
 Target     KL divergence of the triangle's motion given a poked circle at most 0.05.
 
 Protocol: 8 generated test images of Shapes, the first in which circle and triangle are plainly visible. In each the
