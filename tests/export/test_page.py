@@ -19,9 +19,12 @@ from PIL import Image
 
 import visual_dynamics as vd
 from tests.browser import chromium
+from tests.conftest import seeded
 from visual_dynamics.errors import UserError
 from visual_dynamics.export import runtime
 from visual_dynamics.export.page import HERE, bundle, page_files
+from visual_dynamics.export.programs import programs
+from visual_dynamics.export.quick import QuickDecoder
 from visual_dynamics.sampling.latents import noise_of, sample_seeds
 
 if TYPE_CHECKING:
@@ -201,6 +204,15 @@ def test_random_numbers_are_those_of_numpy(browser: Browser) -> None:
         assert [row for row, _ in found] == [generator.integers(18007) for generator in generators]
         np.testing.assert_array_equal(np.float32([z for _, z in found]), noise_of(generators, 2000).numpy())
     page.close()
+
+
+def test_the_quick_decoder_gives_the_package_s_frames() -> None:
+    model = vd.load("sprites")
+    network = programs(model.predictor.network, "float32")["decoder"].module.network
+    image = model.predictor.encode_image(seeded(3, 64, 64).sigmoid())
+    z = model.source().draw(range(3))
+    found = QuickDecoder(network)(image.frame[None], image.features, z)
+    assert (found - model.predictor.decode(image, z)).abs().max() < 0.01 / 255
 
 
 def test_the_script_is_one_and_nothing_of_the_page_needs_the_studio(folder: Path) -> None:

@@ -17,7 +17,7 @@ from visual_dynamics.sampling.spectral import TILE, transforms, window_pixels, w
 class QuickDecoder(Decoder):
     """What Decoder gives, in less than half of its time in a browser."""
 
-    waves: Tensor  # (H * G, 2, 81): what each tap of a kernel adds to real and imaginary part of each frequency
+    conjugate: Tensor  # a layer's "convolution" is a correlation
     to_rows: Tensor
     to_columns: Tensor
     from_columns: Tensor
@@ -35,21 +35,25 @@ class QuickDecoder(Decoder):
         names = ("to_rows", "to_columns", "from_columns", "from_rows")
         for name, matrix in zip(names, transforms(self.window, self.tile), strict=True):
             self.register_buffer(name, matrix.float())
-        taps = torch.eye(side * side, dtype=torch.float64).view(-1, side, side)
-        waves = torch.fft.rfft2(taps, s=(self.window, self.window), dim=(2, 1)).conj()  # (81, H, G)
-        self.register_buffer("waves", torch.view_as_real(waves.flatten(1).T.resolve_conj()).transpose(1, 2).float())
+        self.register_buffer("conjugate", torch.tensor([1.0, -1.0])[:, None])
+
+    def weights(self) -> Tensor:
+        """The 9x9 kernels in the frequency domain, (H * G, C, 2 * O)."""
+        wide, half = self.network.motion_decoder.wide.weight, self.window // 2 + 1
+        outputs, inputs, side, _ = wide.shape
+        rows = self.to_rows[:, :side] @ wide.permute(2, 3, 1, 0).reshape(side, -1)  # (H * 2, 9 * C * O)
+        columns = self.to_columns.view(2 * self.window, 2, self.window)[:, :, :side].flatten(1)  # (G * 2, 2 * 9)
+        spectrum = columns @ rows.view(half, 2 * side, -1)  # (H, G * 2, C * O)
+        spectrum = spectrum.view(half * self.window, 2, -1) * self.conjugate
+        return spectrum.view(-1, 2, inputs, outputs).transpose(1, 2).flatten(2)
 
     def layers(self, moved: tuple[Tensor, ...]) -> Tensor:
         decoder, half = self.network.motion_decoder, self.window // 2 + 1
         outputs, inputs = decoder.wide.weight.shape[:2]
-        kernels = decoder.wide.weight.permute(2, 3, 1, 0).reshape(-1, inputs * outputs)  # (81, C * O)
-        weights = (self.waves.flatten(0, 1) @ kernels).view(half * self.window, 2, inputs, outputs)
-        weights = weights.transpose(1, 2).flatten(2)  # (H * G, C, 2 * O)
-
         parts = [windows(maps, getattr(self, f"pixels_{level}")) for level, maps in enumerate(moved)]
         x = self.to_rows @ torch.cat(parts, dim=2).view(self.window, -1)  # (H * 2, G * N * n * C)
         x = self.to_columns @ x.view(half, 2 * self.window, -1)  # (H, G * 2, N * n * C)
-        x = x.view(half * self.window, -1, inputs) @ weights  # (H * G, 2 * N * n, 2 * O)
+        x = x.view(half * self.window, -1, inputs) @ self.weights()  # (H * G, 2 * N * n, 2 * O)
         x = x.view(half * self.window, 2, -1, 2, outputs)
         x = torch.stack([x[:, 0, :, 0] - x[:, 1, :, 1], x[:, 0, :, 1] + x[:, 1, :, 0]], dim=1)  # (H * G, 2, N * n, O)
         x = self.from_columns @ x.view(half, 2 * self.window, -1)  # (H, 2 * P, N * n * O)

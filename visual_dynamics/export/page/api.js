@@ -17,13 +17,18 @@ export async function send(path, { purpose = path, body, method, quiet = false }
   running.get(purpose)?.abort();
   const control = new AbortController();
   running.set(purpose, control);
-  const sign = quiet ? null : setTimeout(() => say("Working …"), 400);
+  let shown = false;
+  const sign = quiet ? null : setTimeout(() => {
+    shown = true;
+    say("Working …");
+  }, 400);
   try {
     const found = await answer(method ?? (body === undefined ? "GET" : "POST"), path.split(/[?]/)[0].split("/").slice(2), body);
     if (control.signal.aborted) throw new DOMException("a newer request came", "AbortError");
     return found instanceof Response ? found : Response.json(found);
   } finally {
     clearTimeout(sign);
+    if (shown) say("");
     if (running.get(purpose) === control) running.delete(purpose);
   }
 }

@@ -1,13 +1,15 @@
-// The network, in a worker. Its files are scripts that bring base64 of gzip: scripts load from a disk, too, where a page
-// may neither fetch a file nor start a worker from one.
+// The network, in two workers: one finds segments and motions, the other decodes. They are made ready side by side.
+// Their files are scripts that bring base64 of gzip: scripts load from a disk, too, where a page may neither fetch a
+// file nor start a worker from one.
 import { RequestError } from "./messages.js";
 
 const BATCH = 8; // codes that are decoded together
+const KEPT = 16; // pictures whose segments are kept
 const arriving = new Map(); // name of an asset -> what takes its text
 const opened = new Map(); // name of a program -> a promise
 const posteriors = new Map(); // name of a model -> a promise
+const segments = new Map(); // key of a picture -> a promise of what the decoder takes of it
 const waiting = new Map(); // number of a message -> [resolve, reject]
-let engine = null; // a promise of the worker
 let sent = 0;
 
 globalThis.provide = (name, text) => arriving.get(name)(text);
@@ -28,19 +30,22 @@ async function asset(name) {
 
 async function start(kind) {
   const [script, binary] = await Promise.all([asset(`engine-${kind}`), asset(`engine-${kind}-binary`)]);
-  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  worker.onmessage = ({ data: { id, result, error } }) => {
-    const [resolve, reject] = waiting.get(id);
-    waiting.delete(id);
-    if (error === undefined) resolve(result);
-    else reject(new Error(error));
-  };
-  worker.onerror = (event) => {
-    for (const [, reject] of waiting.values()) reject(new Error(`the worker stopped: ${event.message}`));
-    waiting.clear();
-  };
-  await post(worker, "start", binary, [kind]);
-  return worker;
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const workers = { encoding: new Worker(address), decoding: new Worker(address) };
+  await Promise.all(Object.values(workers).map((worker) => {
+    worker.onmessage = ({ data: { id, result, error } }) => {
+      const [resolve, reject] = waiting.get(id);
+      waiting.delete(id);
+      if (error === undefined) resolve(result);
+      else reject(new Error(error));
+    };
+    worker.onerror = (event) => {
+      for (const [, reject] of waiting.values()) reject(new Error(`the worker stopped: ${event.message}`));
+      waiting.clear();
+    };
+    return post(worker, "start", binary, [kind]);
+  }));
+  return workers;
 }
 
 /** A graphics card that the page may use; one that is only emulated is slower than WebAssembly. */
@@ -56,39 +61,52 @@ function post(worker, work, ...values) {
   });
 }
 
-async function run(work, ...values) {
-  engine ??= hasGpu().then((gpu) => (gpu ? start("webgpu").catch(() => start("wasm")) : start("wasm")));
-  return post(await engine, work, ...values);
+// Begun at once: the workers start while people look at the page. An error is that of the first who needs them.
+const engine = hasGpu().then((gpu) => (gpu ? start("webgpu").catch(() => start("wasm")) : start("wasm")));
+engine.catch(() => {});
+
+/** Run a program of a model, which is fetched when it is first used. */
+async function run(model, part, inputs) {
+  await open(model, part);
+  return post(await workerOf(part), "run", `${model.name}-${part}`, inputs);
 }
 
-/** A program of a model, fetched when it is first used. */
+const workerOf = async (part) => (await engine)[part === "decoder" ? "decoding" : "encoding"];
+
 function open(model, part) {
   const name = `${model.name}-${part}`;
-  if (!opened.has(name)) opened.set(name, asset(name).then((data) => run("open", name, data)));
+  if (!opened.has(name)) opened.set(name, asset(name).then(async (data) => post(await workerOf(part), "open", name, data)));
   return opened.get(name);
 }
 
-/** Find the segments of a frame (3 * S * S numbers) once, under a key. */
+const asFrame = ({ size }, data) => ({ data, dims: [1, 3, size, size] });
+
+/** Find the segments of a frame (3 * S * S numbers) once, under a key; meanwhile the decoder opens. */
 export async function encodeFrame(model, key, frame) {
-  await Promise.all([open(model, "encoder"), open(model, "decoder")]);
-  await run("encode", model.name, key, frame, model.size);
+  if (!segments.has(key)) {
+    const found = run(model, "encoder", { frame: asFrame(model, frame) });
+    segments.set(key, found.then((maps) => ({ frame: asFrame(model, frame), ...maps })));
+    if (segments.size > KEPT) segments.delete(segments.keys().next().value);
+  }
+  await Promise.all([segments.get(key), open(model, "decoder")]);
 }
 
 /** The next frames of an encoded frame, one for each code. */
 export async function decode(model, key, codes) {
-  const frames = [], numbers = 3 * model.size ** 2;
+  const image = await segments.get(key), frames = [], numbers = 3 * model.size ** 2;
   for (let first = 0; first < codes.length; first += BATCH) {
     const part = codes.slice(first, first + BATCH);
-    const found = await run("decode", model.name, key, Float32Array.from(part.flat()), part.length);
-    frames.push(...part.map((_, k) => found.subarray(k * numbers, (k + 1) * numbers)));
+    const z = { data: Float32Array.from(part.flat()), dims: [part.length, model.latent] };
+    const { data } = (await run(model, "decoder", { ...image, z })).next_frame;
+    frames.push(...part.map((_, k) => data.subarray(k * numbers, (k + 1) * numbers)));
   }
   return frames;
 }
 
 /** The mean motion code of a pair of frames. */
 export async function motionOf(model, before, after) {
-  await open(model, "motion_encoder");
-  return Array.from(await run("motion", model.name, before, after, model.size));
+  const pair = { before: asFrame(model, before), after: asFrame(model, after) };
+  return Array.from((await run(model, "motion_encoder", pair)).mean.data);
 }
 
 /** The motions of training pairs: mean and deviation of each stored dimension (weights.py, sampling/latents.py). */
