@@ -21,10 +21,28 @@ from torch.nn.utils import fuse_conv_bn_eval
 
 from visual_dynamics.model.cross_convolution import cross_convolution
 from visual_dynamics.model.network import Features, VisualDynamics
+from visual_dynamics.model.presets import NetworkConfig
 
 # Side of a tile at most. Larger tiles need fewer products per pixel, but more weights, which are read for every block.
 # Tiles of 13 to 22 pixels are about equally fast; one tile of 64 is slower, and takes 350 MB.
 TILE = 16
+
+
+class Tiling:
+    """How a network's frames are cut into windows, and the matrices that transform these; letters below."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        reach = config.decoder_kernel_size - 1
+        self.across = -(-config.size // TILE)  # tiles a side
+        largest = 2 ** (config.scales - 1)  # side of what a pixel of the smallest map covers
+        self.tile = -(-config.size // self.across // largest) * largest
+        self.window = self.tile + reach
+        factors = [2**level for level in range(config.scales)]
+        self.pixels = [window_pixels(config.size, factor, self.tile, self.across, reach) for factor in factors]
+        self.rows, self.columns, self.from_columns, self.from_rows = transforms(self.window, self.tile)
+        repeats = [repeat(self.window, factor, reach) for factor in factors]  # of each level, (G, K)
+        self.to_rows = [self.rows @ each for each in repeats]
+        self.to_columns = [self.columns @ torch.block_diag(each, each) for each in repeats]
 
 
 class SpectralDecoder:
@@ -41,13 +59,9 @@ class SpectralDecoder:
     @torch.inference_mode()
     def __init__(self, network: VisualDynamics) -> None:
         config, decoder = network.config, network.motion_decoder
-        self.size, reach = config.size, config.decoder_kernel_size - 1
-        self.across = -(-self.size // TILE)  # tiles a side
-        largest = 2 ** (config.scales - 1)  # side of what a pixel of the smallest map covers
-        self.tile = -(-self.size // self.across // largest) * largest
-        self.window = self.tile + reach
-        factors = [2**level for level in range(config.scales)]
-        self.pixels = [window_pixels(self.size, factor, self.tile, self.across, reach) for factor in factors]
+        tiling = Tiling(config)
+        self.size, self.across, self.tile, self.window = config.size, tiling.across, tiling.tile, tiling.window
+        self.pixels = tiling.pixels
 
         # Batch norm is a scale and a shift of each channel: the convolution before it takes both in.
         wide, self.shift = with_batch_norm(decoder.wide, decoder.normalise[0])
@@ -58,11 +72,10 @@ class SpectralDecoder:
             decoder.last.weight.flatten(1).T / config.difference_scale
         )  # (O', 3), of a network that warps (O', 6)
         self.last_bias = cast(Tensor, decoder.last.bias) / config.difference_scale
-        to_rows, to_columns, from_columns, from_rows = transforms(self.window, self.tile)
-        repeats = [repeat(self.window, factor, reach) for factor in factors]  # of each level, (G, K)
-        self.to_rows = [(to_rows @ each).to(wide) for each in repeats]
-        self.to_columns = [(to_columns @ torch.block_diag(each, each)).to(wide) for each in repeats]
-        self.from_columns, self.from_rows = from_columns.to(wide), from_rows.to(wide)
+        self.to_rows, self.to_columns = (
+            [matrix.to(wide) for matrix in matrices] for matrices in (tiling.to_rows, tiling.to_columns)
+        )
+        self.from_columns, self.from_rows = tiling.from_columns.to(wide), tiling.from_rows.to(wide)
 
     @torch.inference_mode()
     def decode(self, features: Features, kernels: tuple[Tensor, ...], memory: Memory | None = None) -> Tensor:
