@@ -18,7 +18,8 @@ from visual_dynamics.evaluation.codes import distance_to_stored
 from visual_dynamics.evaluation.video_motion import Regions, take_regions
 from visual_dynamics.sampling.latents import TrainingPosteriors
 
-SAME_CODE = 0.05  # of a code's distance to the mean code: nearer ones are the same, but for their rounding
+SAME_CODE = 0.2  # of a code's distance to the mean code: nearer ones are the same, but for the rounding of weights.
+# With `people`, 60 of its training pairs: from 0.04 on, half of them below 0.11; 52 pairs of other scenes: from 0.84 on
 
 
 class Footage(NamedTuple):
