@@ -1,5 +1,6 @@
 """Tables of `reproduce video`: cells, what is better, and scenes."""
 
+from pathlib import Path
 from typing import Any
 
 from visual_dynamics.reporting import video_tables
@@ -46,3 +47,7 @@ def test_scenes_say_what_the_true_code_explains() -> None:
     text = video_tables.scene_table({str(number): own for number in range(25)})
     assert "true code: explained, %" in text and "| 0 | 3 | 0.500 | 0.500 | 50.0 |" in text
     assert "\n\nThe JSON has the other 5 scenes." in text and "| 20 |" not in text
+
+
+def test_a_result_of_an_earlier_protocol_does_not_stop_the_report() -> None:
+    assert "of an earlier protocol" in video_tables.draw({"rows": {SAMPLED: {"best": 0.9}}}, Path())

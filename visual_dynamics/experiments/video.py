@@ -4,7 +4,8 @@ Paper      "Movement in Real Videos Captured in the Wild": figures of results on
            with people. The figure is made again, on the footage that is given. There are no people here: motion and
            the answers of a judge are measured in their place, and do not compare with people's answers.
 Command    visual-dynamics reproduce video --footage DATA [--set split=test] [--model MODEL] [--samples PAIRS]
-Cost       on one CPU core some 6 s a pair at 64x64, a minute a scene for what time buys, and hours for all judges.
+Cost       half an hour on one CPU core for 48 pairs at 64x64 with `--set judges=240,1,100`, of it a minute a scene for
+           what time buys; hours for all judges: give them a GPU.
 Paper says no such numbers; people take 36.7 % of the futures for real at 32x32, 31.3 % at 64x64 (Flow 31.3 % and
            25.5 %), "our model keeps the original background intact".
 
