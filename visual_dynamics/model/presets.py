@@ -66,7 +66,7 @@ class NetworkConfig:
         return self.kernel_channels * self.kernel_size**2
 
     def pyramid_sizes(self) -> tuple[int, ...]:
-        """Sides of the image pyramid, largest first (256, 128, 64, 32). Poolings undo what the largest is enlarged by."""
+        """Sides of the image pyramid, largest first (256, 128, 64, 32): poolings bring the first to the size."""
         largest = self.size * 2 ** sum(layer.pooled for layer in self.image_layers)
         return tuple(largest // 2**level for level in range(self.scales))
 
