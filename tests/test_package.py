@@ -42,3 +42,10 @@ def test_importing_the_package_does_not_import_torch() -> None:
     code = "import sys, visual_dynamics; print('torch' in sys.modules, visual_dynamics.UserError.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "UserError"]
+
+
+def test_loading_a_model_does_not_import_torch_s_compiler() -> None:
+    """That takes longer than the import of torch itself."""
+    code = "import sys, visual_dynamics; visual_dynamics.load('shapes'); print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"

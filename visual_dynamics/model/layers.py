@@ -15,6 +15,8 @@ def conv(
     """A convolution with He's initial weights, N(0, 2 gain^2 / fan_in). They matter: Adam moves each weight by about
     the learning rate, and PyTorch's own smaller ones let layers under batch norm turn too fast to learn together."""
     made = nn.Conv2d(inputs, outputs, kernel_size, padding=kernel_size // 2 if padded else 0, bias=bias)
+    if made.weight.is_meta:  # its weights come from a file; PyTorch would import its compiler, 2 seconds, for this
+        return made
     nn.init.kaiming_normal_(made.weight, nonlinearity="relu")
     with torch.no_grad():
         made.weight.mul_(gain)
