@@ -2,7 +2,7 @@
 
 Paper      nothing: it takes sprites as they are.
 Command    visual-dynamics reproduce sheet-check --sprites FOLDER --lpc FOLDER --set layers=FOLDER [--samples SHEETS]
-Cost       about ten minutes on one CPU core.
+Cost       about five minutes on one CPU core.
 
 Protocol: sheets of characters by professional artists, as they are: Reed's 672 (sprites), characters composed of LPC
 layers (layers), and of a checkout of the LPC generator (lpc); ten of each. A finding of `check` in one of their

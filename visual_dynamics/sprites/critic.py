@@ -1,6 +1,6 @@
 """A critic for sprite sheets: what is wrong, where, by how much, and why that is too much.
 
-Limits are those that real art keeps and injected faults break: `reproduce sheet-check` measures both.
+`reproduce sheet-check` measures how often real art breaks the limits, and how often faults that were put in do not.
 
 T frames, H, W height and width of a frame in pixels; P colours. Arrays are uint8 RGBA.
 """
