@@ -1,5 +1,6 @@
 """Small things that many tests share: a tiny network, tiny pairs, tiny weights."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from visual_dynamics.model.presets import TINY
 from visual_dynamics.weights import Weights, load_weights, weights_bytes
 
 torch.set_num_threads(1)  # tests run side by side
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: its kernels run on the CPU
 
 
 def seeded(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:

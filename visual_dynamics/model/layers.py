@@ -1,5 +1,7 @@
 """The block that the encoders repeat: convolution, batch normalisation, ReLU, pooling."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +35,10 @@ class ConvBlock(nn.Sequential):
             nn.ReLU(inplace=True),
             *([nn.MaxPool2d(2)] if layer.pooled else []),
         )
+        self.fused: Callable[[nn.Sequential, Tensor], Tensor] | None = None  # in training: fused_block.apply, if set
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fused(self, x) if self.fused and self.training else super().forward(x)
 
 
 def conv_blocks(inputs: int, layers: tuple[ConvLayer, ...], kernel_size: int) -> nn.Sequential:

@@ -20,6 +20,7 @@ from visual_dynamics.data.pairs import Pair, Pairs, mix_pairs, spread, without_w
 from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.image_encoder import resize
+from visual_dynamics.model.layers import ConvBlock
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.training.augment import ShuffledOrder, augment, step_noise, whole_frames
@@ -122,6 +123,8 @@ class Trainer:
         self.network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if processes.count > 1:
             share_batch_norm(self.network)
+        if device.type == "cuda":
+            fuse_first_blocks(self.network)
         self.optimizer = Muon(
             self.network, config.learning_rate, config.weight_decay, adam_only=["motion_decoder.last.weight"]
         )
@@ -206,6 +209,17 @@ class Trainer:
         if self.config.autoencoder:  # its code is a point, not a distribution
             log_variance = torch.full_like(mean, -20.0)
         return Posterior(mean, log_variance)
+
+
+def fuse_first_blocks(network: nn.Module) -> None:
+    """Let the first block of each encoder run as one operation, if Triton is installed."""
+    try:
+        from visual_dynamics.model import fused_block
+    except ImportError:
+        return
+    for block in network.modules():
+        if isinstance(block, ConvBlock) and fused_block.fits(block):
+            block.fused = fused_block.apply
 
 
 def fits(pairs: Pairs, device: torch.device) -> bool:
