@@ -21,7 +21,7 @@ from visual_dynamics.data.shapes import shapes_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.sampling.familiarity import COLOURS, EXCEED, colour_numbers, describe
 from visual_dynamics.training import loop
-from visual_dynamics.training.augment import draw, zoomed
+from visual_dynamics.training.augment import LIST, augment, draw, zoomed
 from visual_dynamics.training.config import TrainingConfig, config_from_dict
 from visual_dynamics.training.distributed import Processes
 from visual_dynamics.training.familiar import familiarize
@@ -384,6 +384,18 @@ def test_permuted_channels_hide_colours_from_the_motion_encoder() -> None:
     pair, disguised, _ = Trainer(config, TINY_PAIRS, CPU, Processes(), compiled=False).batch(3)
     seen, moved = ([colour_order(plain, other, k) for k in range(16)] for other in (disguised, pair))
     assert len(set(seen)) > 3 and len(set(moved)) > 3 and sum(a == b for a, b in zip(seen, moved, strict=True)) < 8
+
+
+def test_a_batch_is_augmented_in_every_way_with_what_was_drawn_for_it() -> None:
+    amounts = {"zoom": "=2", "shift": "=2", "jitter": "=1", "displace": "=3"}
+    config = replace(TINY_RUN, augment=tuple(name + amounts.get(name, "") for name in LIST))
+    trainer = Trainer(config, TINY_PAIRS, CPU, Processes(), compiled=False)
+    found = trainer.batch(3)
+    part = slice(0, config.batch)
+    expected = augment(TINY_PAIRS.batch(trainer.mine(3)), config, 3, part)
+    for mine, other in zip(found, expected, strict=False):
+        assert mine is not None
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-6)
 
 
 def test_zooming_shows_windows_of_the_frames() -> None:

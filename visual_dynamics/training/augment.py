@@ -6,7 +6,7 @@ a draw for a global batch, and an apply for any part of that batch. `config.AUGM
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -187,10 +187,17 @@ def draw_orders(generator: Generator, batch: int, _: float) -> Tensor:
     return torch.randint(6, (2, batch), generator=generator).T
 
 
+@lru_cache
+def channel_orders(device: torch.device) -> Tensor:
+    """The six of them, int64 (6, 3)."""
+    return without_waiting(torch.tensor(list(permutations(range(3)))), device)
+
+
 def permuted(pair: Pair, numbers: Tensor) -> Pair:
     """Both frames of pair b with their channels in order number numbers[b] of the six, int64 (B,)."""
-    orders = torch.tensor(list(permutations(range(3))))[numbers]  # (B, 3)
-    orders = without_waiting(orders, pair.frame.device)[:, :, None, None].expand_as(pair.frame)
+    device = pair.frame.device
+    orders = channel_orders(device)[without_waiting(numbers, device)]  # (B, 3)
+    orders = orders[:, :, None, None].expand_as(pair.frame)
     return Pair(*(frame.gather(1, orders).contiguous(memory_format=torch.channels_last) for frame in pair))
 
 
@@ -228,17 +235,29 @@ def draw(name: str, amount: float, step: int, batch: int, seed: int) -> Tensor:
     return LIST[name].draw(generator, batch, amount)
 
 
+def draw_all(config: TrainingConfig, step: int, part: slice) -> dict[str, Tensor]:
+    """What the augmentations of a run do to `part` of the global batch of a step."""
+    drawn, chosen = {}, config.augmentations
+    for name in LIST:
+        if amount := chosen.get(name):
+            if AUGMENTATIONS[name][0] == "pixels":  # of the network's frames
+                amount *= config.network.picture_size // config.network.size
+            drawn[name] = draw(name, amount, step, config.batch, config.seed)[part]
+    return drawn
+
+
+def apply_all(pair: Pair, drawn: Mapping[str, Tensor], size: int) -> tuple[Pair, Pair]:
+    """The pairs, and the same motion as the motion encoder sees it."""
+    view = pair
+    for name, values in drawn.items():
+        augmentation = LIST[name]
+        if augmentation.view is None:
+            pair = view = augmentation.pair(pair, values, size)
+        else:
+            pair, view = augmentation.pair(pair, values, size), augmentation.view(view, values, size)
+    return pair, view
+
+
 def augment(pair: Pair, config: TrainingConfig, step: int, part: slice) -> tuple[Pair, Pair]:
     """`part` of the global batch of a step: the pairs, and the same motion as the motion encoder sees it."""
-    view, chosen, size = pair, config.augmentations, config.network.picture_size
-    for name, augmentation in LIST.items():
-        if not (amount := chosen.get(name)):
-            continue
-        if AUGMENTATIONS[name][0] == "pixels":  # of the network's frames
-            amount *= size // config.network.size
-        drawn = draw(name, amount, step, config.batch, config.seed)[part]
-        if augmentation.view is None:
-            pair = view = augmentation.pair(pair, drawn, size)
-        else:
-            pair, view = augmentation.pair(pair, drawn, size), augmentation.view(view, drawn, size)
-    return pair, view
+    return apply_all(pair, draw_all(config, step, part), config.network.picture_size)

@@ -1,44 +1,66 @@
-"""A step of many small kernels as one launch: a CUDA graph."""
+"""Many small kernels as one launch: a CUDA graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import torch
+from torch import Tensor
 
 WARM_UP = 3  # plain calls before the capture: libraries set themselves up, memory is reserved
+Result = TypeVar("Result")
 
 
-class CapturedStep:
-    """Calls a function. On CUDA, after a few plain calls, as a CUDA graph: the same kernels in the same order.
+class Captured(Generic[Result]):
+    """A function of tensors. On CUDA, after a few plain calls, it is a CUDA graph: the same kernels in the same order.
 
-    The function must read and write tensors that stay where they are, ask the device for no value, and change nothing
-    else. What differs from call to call is written into those tensors before. If the capture fails, calls stay plain.
+    Its arguments are copied to one place. Its result lies at one place: the next call overwrites it. The function must
+    ask the device for no value, and do the same each time; what else it reads or writes stays where it is. If the
+    capture fails, calls stay plain.
     """
 
-    def __init__(self, step: Callable[[], object], device: torch.device) -> None:
-        self.step, self.device = step, device
+    def __init__(self, function: Callable[..., Result], device: torch.device) -> None:
+        self.function, self.device = function, device
         self.capturable = device.type == "cuda"
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.arguments: list[Tensor] | None = None
 
-    def __call__(self) -> None:
+    def __call__(self, *arguments: Tensor) -> Result:
+        if self.device.type != "cuda":
+            return self.function(*arguments)
+        kept = self._kept(arguments)
         if self.capturable and self.graph is None and self.calls >= WARM_UP:
-            self._capture()
+            self._capture(kept)
         self.calls += 1
         if self.graph is None:
-            self.step()
-        else:
+            return self.function(*kept)
+        with torch.cuda.device(self.device):
             self.graph.replay()
+        return self.result
 
-    def _capture(self) -> None:
+    def _kept(self, arguments: tuple[Tensor, ...]) -> list[Tensor]:
+        """The arguments on the device, in the memory of the first call's. Nothing waits for the device."""
+        sources = [value.contiguous().pin_memory() if value.device.type == "cpu" else value for value in arguments]
+        if self.arguments is None:
+            self.arguments = [torch.empty_like(value, device=self.device) for value in sources]
+        for held, value in zip(self.arguments, sources, strict=True):
+            if held.shape != value.shape or held.dtype != value.dtype:
+                raise ValueError(
+                    f"captured for {tuple(held.shape)}, {held.dtype}, not {tuple(value.shape)}, {value.dtype}"
+                )
+            held.copy_(value, non_blocking=True)
+        return self.arguments
+
+    def _capture(self, arguments: list[Tensor]) -> None:
         """Record what the function launches; nothing runs."""
         with torch.cuda.device(self.device):
             before = torch.cuda.current_stream()
             graph = torch.cuda.CUDAGraph()
             try:  # other threads may use the device meanwhile
                 with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"):
-                    self.step()
+                    self.result = self.function(*arguments)
                 self.graph = graph
             except Exception:  # of whatever kind: a plain call does the same
                 self.capturable = False

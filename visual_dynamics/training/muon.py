@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from visual_dynamics.training.captured import CapturedStep
+from visual_dynamics.training.captured import Captured
 
 MOMENTUM = 0.95
 ADAM = (0.9, 0.999)
@@ -61,7 +61,7 @@ class Muon(torch.optim.Optimizer):
             return
         if places != self._places:  # the first step, or not the parameters of the last one
             self._parts = [part for pair in zip(self.param_groups, moving, strict=True) for part in self._made(*pair)]
-            self._move = CapturedStep(self._move_all, self._parts[0].values[0].device)
+            self._move = Captured(self._move_all, self._parts[0].values[0].device)
             self._places = places
         for part in self._parts:
             part.begin()

@@ -23,7 +23,8 @@ from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.layers import ConvBlock
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.training.augment import ShuffledOrder, augment, step_noise, whole_frames
+from visual_dynamics.training.augment import LIST, ShuffledOrder, apply_all, draw_all, step_noise, whole_frames
+from visual_dynamics.training.captured import Captured
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.muon import Muon
@@ -135,6 +136,7 @@ class Trainer:
         self.pairs = pairs.to(device) if fits(pairs, device) else pairs
         self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
         self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if pairs.mapped else None
+        self.seen = Captured(self._seen, device)
         self.first_bad_step = torch.full((), -1, dtype=torch.int64, device=device)
 
     @property
@@ -147,9 +149,9 @@ class Trainer:
         """Indices of the pairs of this process's part of one global batch, int64."""
         return self.order.indices(step)[self.part]
 
-    def frames(self, step: int) -> Pair:
-        """These pairs, on the device."""
-        return self.loaded(self.ahead(step)) if self.ahead is not None else self.pairs_at(self.mine(step))
+    def stored(self, step: int) -> tuple[Tensor, ...]:
+        """The frames of these pairs as they are stored, uint8 (B, 3, H, W) twice."""
+        return self.ahead(step) if self.ahead is not None else self.pairs.read(self.mine(step))
 
     def pairs_at(self, indices: Tensor) -> Pair:
         """Pairs of the training data, on the device."""
@@ -160,13 +162,22 @@ class Trainer:
         return Pair(*(without_waiting(frames, self.device).float() / 255 for frames in stored))
 
     def batch(self, step: int) -> tuple[Pair, Pair, Tensor | None]:
-        """This process's part of one global batch, the same as the motion encoder sees it, and its noise."""
-        pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.frames(step)))
-        pair, view = augment(pair, self.config, step, self.part)
+        """This process's part of one global batch, the same as the motion encoder sees it, and its noise.
+
+        On CUDA the next call overwrites the pairs.
+        """
+        drawn = draw_all(self.config, step, self.part)
+        pair, view = self.seen(*self.stored(step), *drawn.values())
         if self.config.autoencoder:
             return pair, view, None
         noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
         return pair, view, noise[self.part]
+
+    def _seen(self, frames: Tensor, next_frames: Tensor, *drawn: Tensor) -> tuple[Pair, Pair]:
+        """Stored frames as they are trained on, given what was drawn for the augmentations of this run."""
+        pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.loaded((frames, next_frames))))
+        names = [name for name in LIST if self.config.augmentations.get(name)]
+        return apply_all(pair, dict(zip(names, drawn, strict=True)), self.config.network.picture_size)
 
     def step(self, step: int, progress: float) -> dict[str, Tensor]:
         """One update of the weights; returns the loss and its terms before it, still on the device."""
