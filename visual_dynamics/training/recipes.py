@@ -76,9 +76,7 @@ CHARACTERS = "Reed's sprites, packed by `visual-dynamics prepare sprites`"
 RECIPES: dict[str, Recipe] = {
     "shapes": Recipe((SHAPES,), 6.5, "error 0.96, copying 195.0"),
     "shapes-small": Recipe((SHAPES_SMALL,), 15.0, "no released run yet; on two CPU cores, by the time of a step"),
-    "shapes-ae": Recipe(
-        (replace(SHAPES, autoencoder=True, steps=1_566),), 1.6, "error 2.3, copying 195.0", motion_encoder=False
-    ),
+    "shapes-ae": Recipe((replace(SHAPES, autoencoder=True),), 6.5, "as long as ours", motion_encoder=False),
     "shapes-integer": Recipe(
         (replace(INTEGER, steps=8_408), replace(INTEGER, steps=2_701, learning_rate=4e-4, kl_warmup=0)),
         9.3,
