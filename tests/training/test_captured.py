@@ -55,3 +55,18 @@ def test_what_cannot_be_captured_runs_all_the_same() -> None:
     asking = Captured(lambda: float(total.add_(1)), total.device)  # waits for the device
     assert [asking() for _ in range(WARM_UP + 3)] == list(range(1, WARM_UP + 4))
     assert asking.graph is None and torch.cuda.current_stream() == before
+
+
+@CUDA
+def test_a_failed_capture_leaves_random_numbers_and_memory_as_they_were() -> None:
+    torch.cuda.manual_seed(0)
+    expected = torch.rand(3, device="cuda")
+    torch.cuda.manual_seed(0)
+    asking = Captured(lambda: float(torch.zeros((), device="cuda")), torch.device("cuda"))
+    for _ in range(WARM_UP + 1):
+        asking()
+    assert asking.graph is None and torch.equal(torch.rand(3, device="cuda"), expected)
+    torch.cuda.empty_cache()
+    scaled = Captured(lambda value: 2 * value, torch.device("cuda"))  # and others can be captured
+    assert [float(scaled(torch.tensor(1.0))) for _ in range(WARM_UP + 2)] == [2.0] * (WARM_UP + 2)
+    assert scaled.graph is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 import torch
@@ -36,8 +37,7 @@ class Captured(Generic[Result]):
         self.calls += 1
         if self.graph is None:
             return self.function(*kept)
-        with torch.cuda.device(self.device):
-            self.graph.replay()
+        self.graph.replay()
         return self.result
 
     def _kept(self, arguments: tuple[Tensor, ...]) -> list[Tensor]:
@@ -56,12 +56,34 @@ class Captured(Generic[Result]):
     def _capture(self, arguments: list[Tensor]) -> None:
         """Record what the function launches; nothing runs."""
         with torch.cuda.device(self.device):
-            before = torch.cuda.current_stream()
-            graph = torch.cuda.CUDAGraph()
+            before = Before()
+            graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
             try:  # other threads may use the device meanwhile
-                with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"):
+                with torch.cuda.graph(graph, pool, torch.cuda.Stream(), capture_error_mode="thread_local"):
                     self.result = self.function(*arguments)
                 self.graph = graph
             except Exception:  # of whatever kind: a plain call does the same
                 self.capturable = False
-                torch.cuda.set_stream(before)  # a failed capture leaves its own stream behind
+                self.failed = graph  # kept: the allocator may still ask it
+                before.restore(pool)
+
+
+class Before:
+    """The state of a device before a capture. PyTorch does not bring it back where a capture fails."""
+
+    def __init__(self) -> None:
+        self.stream = torch.cuda.current_stream()
+        self.generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        self.random = self.generator.get_state()
+
+    def restore(self, pool: tuple[int, int]) -> None:
+        """`pool`: of the memory that the capture was to take."""
+        torch.cuda.set_stream(self.stream)
+        device = torch.cuda.current_device()
+        with suppress(Exception):  # what the capture had got to is not known
+            fresh = torch.Generator(torch.device("cuda", device))
+            fresh.set_state(self.random)
+            self.generator.graphsafe_set_state(fresh)
+        with suppress(Exception):  # an error where the capture itself did it
+            torch._C._cuda_endAllocateToPool(device, pool)
+            torch._C._cuda_releasePool(device, pool)

@@ -32,6 +32,7 @@ State = dict[str, Tensor]  # of one parameter
 class Muon(torch.optim.Optimizer):
     """Decoupled weight decay for all; the learning rate is one, and set by the caller before each step."""
 
+    static: bool | None = None
     _places: tuple[int, ...] = ()  # in memory, of the parameters that `_parts` are made for
 
     def __init__(
