@@ -11,6 +11,7 @@ from visual_dynamics.api import load
 from visual_dynamics.data import shapes
 from visual_dynamics.evaluation import codes
 from visual_dynamics.evaluation.codes import (
+    StoredMeans,
     carried_codes,
     carried_errors,
     log_variance_floor,
@@ -40,6 +41,15 @@ def test_stored_codes_move_the_scenes_that_they_are_of(name: str) -> None:
     assert scenes is not None and found.shape == (4, model.predictor.network.config.latent)
     errors = carried_errors(model.predictor, found, scenes, scenes)
     assert errors["reconstruction"] < 10 < 100 < errors["copy"]
+
+
+def test_codes_without_noise_are_stored_means() -> None:
+    stored = load("shapes").weights.posteriors
+    means, seeds = stored.posterior(torch.arange(len(stored))).mean, [3, 4, 3]
+    first, second, again = StoredMeans(stored).draw(seeds)
+    assert torch.equal(first, again) and not torch.equal(first, second)
+    for seed, code in zip(seeds, (first, second), strict=False):
+        assert torch.equal(code, means[int(np.random.default_rng(seed).integers(len(stored)))])
 
 
 def test_the_scenes_of_other_data_are_not_known() -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.motion_distribution import (
     BINS,
-    EDGE,
     EPSILON,
     MIN_VISIBLE,
     RANGE,
+    bins,
     histogram,
     joint_histogram,
     kl_divergence,
@@ -167,11 +167,22 @@ class TestDisplacement:
             measure_displacement(frame.byte(), mask, frame.byte())
 
 
+EDGE = RANGE / BINS  # half a bin
+
+
 class TestHistogram:
     def test_as_numpy_counts(self) -> None:
         sample = np.random.default_rng(0).uniform(-RANGE, RANGE, (5000, 2))
         expected, _, _ = np.histogram2d(*sample.T, bins=BINS, range=[[-RANGE, RANGE]] * 2)
         np.testing.assert_allclose(histogram(torch.tensor(sample)).numpy(), expected / 5000, atol=1e-12)
+
+    def test_another_reach_puts_half_pixels_into_the_middle_of_bins(self) -> None:
+        grid = torch.arange(-10, 11) / 2
+        moves = torch.stack([grid, torch.zeros(21)], 1)
+        found = [bins(moves + error, BINS / 8) for error in (0.0, 0.12, -0.12)]
+        assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+        assert len(found[0].unique()) == 21
+        assert not torch.equal(bins(moves + 0.02), bins(moves - 0.02))  # the usual borders lie beside them
 
     def test_unmeasured_rows_do_not_count(self) -> None:
         rows = torch.tensor([[0.0, 0.0], [math.nan, 1.0], [2.0, math.nan]])

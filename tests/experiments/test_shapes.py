@@ -20,6 +20,7 @@ from visual_dynamics.experiments import shapes as experiment
 from visual_dynamics.experiments.shapes import (
     COLUMNS,
     EXPERIMENT,
+    MEANS,
     ShapesOptions,
     compute,
     draw,
@@ -39,21 +40,25 @@ OURS = ["ours, z from N(0, I)", "ours, z from the learned prior", "ours"]
 WHOLE = "AE (trained on sub-pixel places)"
 
 
-@pytest.fixture(scope="module")
-def sampled() -> list[tuple[str, FutureSampler, ShapeImages, Tensor]]:
-    """What each row was made with: its name and set, its method, the images, the displacements."""
-    return []
-
-
 def first_posteriors(stored: TrainingPosteriors, count: int) -> TrainingPosteriors:
     """The first ones: a mixture of these is fitted at once."""
     return replace(stored, mean=stored.mean[:count], log_variance=stored.log_variance[:count])
 
 
 @pytest.fixture(scope="module")
-def result(
-    tmp_path_factory: pytest.TempPathFactory, sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]
-) -> dict:
+def result(measured: tuple[dict, list]) -> dict:
+    return measured[0]
+
+
+@pytest.fixture(scope="module")
+def sampled(measured: tuple[dict, list]) -> list[tuple[str, FutureSampler, ShapeImages, Tensor]]:
+    """What each row was made with: its name and set, its method, the images, the displacements."""
+    return measured[1]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list]:
+    sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]] = []
     folder = tmp_path_factory.mktemp("pairs")
     pairs = shapes.shapes_pairs(12, seed=3, split="test", size=128)
     for number, (frame, following) in enumerate(zip(pairs.frames, pairs.next_frames, strict=True), 1):
@@ -77,13 +82,13 @@ def result(
         patch.setattr(experiment, "sampled_motions", spy)
         options = ShapesOptions(samples=6, pairs=folder, seeds="shapes-texture")
         made = compute(options, CPU, lambda step, share: None).numbers
-    return json.loads(json.dumps(made))
+    return json.loads(json.dumps(made)), sampled
 
 
 def test_every_row_and_column_is_there(result: dict) -> None:
     autoencoder = ["AE", "AE, z from the learned prior", "AE, z from N(0, I)"]
     generated = ["copy", "Flow", *autoencoder, *OURS, "ours, further model 1", "floor"]
-    whole = ["copy", "Flow", WHOLE, *OURS, "floor"]
+    whole = ["copy", "Flow", WHOLE, *OURS, MEANS, "floor"]
     assert not EXPERIMENT.is_older(result)
     for name, rows in (("generated", generated), ("whole_pixels", whole), ("authors", whole)):
         assert list(result["sets"][name]["rows"]) == rows
@@ -92,6 +97,21 @@ def test_every_row_and_column_is_there(result: dict) -> None:
             for column in COLUMNS:
                 low, high = row["intervals"][column]
                 assert 0 <= low <= row[column] <= high
+
+
+def test_bins_around_the_grid_measure_the_same_motions(
+    result: dict, sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]
+) -> None:
+    assert "on_grid" not in result["sets"]["generated"]
+    for name, words in (("whole_pixels", "(integer)"), ("authors", "pairs)")):
+        rows = result["sets"][name]["on_grid"]
+        assert list(rows) == ["ours", MEANS, "floor"]
+        moves = {row: found for row, _, _, found in sampled if row.endswith(words)}
+        ours, means = (
+            next(found for row, found in moves.items() if row.startswith(f"{own} (")) for own in rows if own != "floor"
+        )
+        assert not torch.equal(ours, means)
+        assert rows["ours"] != result["sets"][name]["rows"]["ours"]
 
 
 def test_the_floor_has_the_sizes_of_the_rows_and_is_not_the_truth_itself(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from visual_dynamics.data.pairs import spread
 from visual_dynamics.evaluation.intervals import cluster_interval
 from visual_dynamics.model.motion_encoder import LOG_VARIANCE
 from visual_dynamics.sampling.latents import TrainingPosteriors
-from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.predictor import EncodedImage, Predictor
 from visual_dynamics.weights import Weights
 
 
@@ -32,6 +33,17 @@ def stored_scenes(weights: Weights, count: int) -> shapes.Scenes | None:
 def stored_means(weights: Weights, count: int) -> Tensor:
     """Means of the first stored posteriors, (count, latent)."""
     return weights.posteriors.posterior(torch.arange(min(count, len(weights.posteriors)))).mean
+
+
+class StoredMeans:
+    """z is the mean of a stored posterior, picked at random: `TrainingPosteriors` without its noise."""
+
+    def __init__(self, stored: TrainingPosteriors) -> None:
+        self.stored = stored
+
+    def draw(self, seeds: Sequence[int], image: EncodedImage | None = None) -> Tensor:
+        rows = [int(np.random.default_rng(seed).integers(len(self.stored))) for seed in seeds]
+        return self.stored.posterior(torch.tensor(rows)).mean
 
 
 def carried_errors(

@@ -20,7 +20,6 @@ from visual_dynamics.sampling.matching import best_mix
 BINS = 41  # a side
 RANGE = 5.0  # pixels: the histograms cover [-RANGE, RANGE]^2
 OUTSIDE = BINS * BINS  # the number of the bin of all that is further out
-EDGE = RANGE / BINS  # half a bin: samples this close outside the range count as lying on its border
 EPSILON = 1e-6  # probability added to every bin of the predicted histogram before a KL divergence
 
 SEARCH = 7  # pixels: displacements are looked for in [-SEARCH, SEARCH]^2
@@ -187,18 +186,18 @@ def _best_fraction(template: Tensor, weight: Tensor, target: Tensor, free: Tenso
     return fraction, edge
 
 
-def bins(displacements: Tensor) -> Tensor:
-    """The bin of [-RANGE, RANGE]^2 in which each of the displacements (N, 2) lies: int64 (N,), x the slower axis.
+def bins(displacements: Tensor, reach: float = RANGE) -> Tensor:
+    """The bin of [-reach, reach]^2 in which each of the displacements (N, 2) lies: int64 (N,), x the slower axis.
 
-    Samples up to EDGE outside the range go to the outermost bins: a true motion of RANGE may be measured there. Those
+    Samples up to half a bin outside go to the outermost bins: a true motion of RANGE may be measured there. Those
     further out are in bin OUTSIDE; rows with NaN in none: -1.
     """
     if displacements.ndim != 2 or displacements.shape[1] != 2:
         raise ValueError(f"displacements are (N, 2), not {tuple(displacements.shape)}")
     places = displacements.detach().cpu().double()
-    borders = torch.linspace(-RANGE, RANGE, BINS + 1, dtype=torch.float64)
+    borders = torch.linspace(-reach, reach, BINS + 1, dtype=torch.float64)
     column = (torch.bucketize(places.contiguous(), borders, right=True) - 1).clamp(0, BINS - 1)  # (N, 2)
-    inside = (places.abs() <= RANGE + EDGE).all(1)
+    inside = (places.abs() <= reach * (1 + 1 / BINS)).all(1)
     found = torch.where(inside, column[:, 0] * BINS + column[:, 1], OUTSIDE)
     return torch.where(places.isfinite().all(1), found, -1)
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation.intervals import BOUNDS, SLOW_DRAWS
-from visual_dynamics.evaluation.motion_distribution import OUTSIDE, bins, columns, divergence
+from visual_dynamics.evaluation.motion_distribution import OUTSIDE, RANGE, bins, columns, divergence
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Motions:
     def images(self) -> int:
         return len(self.displacements) // self.each
 
-    def counts(self) -> dict[str, Tensor]:
+    def counts(self, reach: float = RANGE) -> dict[str, Tensor]:
         """For each column of the table how many motions of each image lie in each bin: float32 (N, B)."""
         image = torch.arange(len(self.displacements)) // self.each
         found = {}
         for name, column in columns(self.displacements).items():
-            places = bins(column)
+            places = bins(column, reach)
             known = places >= 0
             if not known.any():
                 raise UserError("no displacement could be measured, so there is no distribution to compare")
@@ -51,20 +51,22 @@ class Motions:
         return found
 
 
-def kl_tables(truth: Motions, rows: Mapping[str, Motions], seed: int = 0, draws: int = SLOW_DRAWS) -> dict[str, Any]:
+def kl_tables(
+    truth: Motions, rows: Mapping[str, Motions], seed: int = 0, draws: int = SLOW_DRAWS, reach: float = RANGE
+) -> dict[str, Any]:
     """For each row the KL divergence of each column, and `intervals` of these.
 
-    Image i of a row is image i of the truth. A row may have fewer images: then the first ones.
+    Image i of a row is image i of the truth. A row may have fewer images: then the first ones. `reach`: of the bins.
     """
     if any(row.images > truth.images for row in rows.values()):
         raise ValueError("a row has images that the truth does not have")
     drawn = np.random.default_rng(seed).multinomial(truth.images, np.full(truth.images, 1 / truth.images), draws)
     times = torch.cat([torch.ones(1, truth.images), torch.from_numpy(drawn).float()])  # (1 + D, N), as measured first
-    true = {name: _shares(times, counts) for name, counts in truth.counts().items()}
+    true = {name: _shares(times, counts) for name, counts in truth.counts(reach).items()}
     tables: dict[str, Any] = {}
     for row, motions in rows.items():
         tables[row] = {"intervals": {}}
-        for name, counts in motions.counts().items():
+        for name, counts in motions.counts(reach).items():
             found = divergence(true[name], _shares(times[:, : motions.images], counts))  # (1 + D,)
             measured, again = float(found[0]), found[1:].numpy()
             low, high = np.quantile(again, BOUNDS) - again.mean() + measured
