@@ -81,9 +81,9 @@ def test_tables_and_figure_come_from_the_json_alone(result: dict, tmp_path: Path
     assert Image.open(tmp_path / "latents.png").width > 900
 
 
-def test_the_shipped_model_uses_few_dimensions() -> None:
+def test_the_shipped_model_uses_all_dimensions() -> None:
     found = make(LatentsOptions(samples=16))["sets"]["Shapes"]
-    assert found["inactive"] == [4] and found["active"] == found["non_zero"] == 7
+    assert found["inactive"] == [] and found["active"] == found["non_zero"] == 8
 
 
 def test_a_model_without_posteriors_is_measured_alike(result: dict, tiny_weights_file: Path, tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
     text = draw(result, tmp_path)
     assert "| **ours** |" in text and "| ours, paper | 1.70 | 2.48 | 1.14 | 2.46 |" in text and "floor" in text
     assert f"{result['models']['ours']['at_bound']} of 8 |" in text and "The paper claims" in text
-    assert f"ours {load('shapes').weights.training['step']:,}, the AE" in text and "| its codes are points |" in text
+    steps = [load(name).weights.training["step"] for name in ("shapes", "shapes-ae")]
+    assert f"{steps[0]:,} and {steps[1]:,} steps" in text and "| its codes are points |" in text
     assert "6 samples on the first 2 of the authors' pairs, against 12 true motions, as in the floor" in text
     assert "| ours, mean (range) of 2 training seeds |" in text and "| floor (truth against truth) |" in text
     assert Image.open(tmp_path / "shapes_generated.png").size[0] > 800
@@ -234,6 +235,9 @@ def test_the_sentence_on_the_claim_follows_the_numbers() -> None:
 def test_only_models_trained_alike_test_the_claim_of_the_paper() -> None:
     alike = said(row(0.1), row(1), ours=described(900), AE=described(900))
     assert "Both were trained for 900 steps." in alike and "do not test" not in alike
+    assert "Both were trained for 3,062 and 3,063 steps." in said(
+        row(0.1), row(1), ours=described(3062), AE=described(3063)
+    )
     apart = said(row(0.1), row(1), ours=described(9414), AE=described(1566))
     assert "training: ours 9,414, the AE 1,566; so these rows do not test the paper's claim." in apart
     for models in ({}, {"ours": described(900)}, {"ours": described(None), "AE": described(None)}):

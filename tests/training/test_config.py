@@ -31,7 +31,7 @@ def test_tables_agree() -> None:
 def test_the_defaults_are_the_released_shapes_model() -> None:
     config = TrainingConfig()
     assert (config.data, config.rendering, config.network.latent) == ("shapes", "smooth", 8)
-    assert config.augmentations == {"permute-channels": 1.0} and config.steps == 9_414
+    assert config.augmentations == {"permute-channels": 1.0} and config.steps == 3_062
 
 
 def test_a_preset_brings_its_z_and_one_budget_replaces_another() -> None:

@@ -6,8 +6,8 @@ Cost       on two CPU cores about ten minutes, and two and a half more for each 
 Paper says Flow 6.77 / 7.07 / 6.07 / 8.42, AE 8.76 / 12.37 / 10.36 / 10.58, ours 1.70 / 2.48 / 1.14 / 2.46
            (circles / squares / triangles / circles-triangles).
 
-Protocol: 500 test images, 100 futures each. The shipped models were trained before 2026-11-18; training then watched
-its error on the first 256 of these images. "ours" draws z from the stored posteriors of training pairs, as the paper
+Protocol: 500 test images, 100 futures each. `shapes-integer` was trained before 2026-11-18; training then watched its
+error on the first 256 of these images. "ours" draws z from the stored posteriors of training pairs, as the paper
 does. The displacement of each object is measured by masked matching, the same for truth and prediction; the paper has
 optical flow, which is poor on flat colours, so its numbers and ours do not compare. Histograms of 41 x 41 bins on
 [-5, 5]^2 pixels at 64x64. The truth: 100 true futures of each image, drawn by the world's law, also where --samples

@@ -9,6 +9,7 @@ from visual_dynamics.provenance import short_commit
 from visual_dynamics.reporting.drawing import listed, number, table, with_interval
 
 SOURCES = {"stored codes": "", "the learned prior": ", z from the learned prior", "N(0, I)": ", z from N(0, I)"}
+SAME_STEPS = 0.001  # share of the steps by which trainings of equal length may differ
 CARRIED = {"analogy": "another scene", "reconstruction": "its own scene", "copy": "nothing moved"}
 
 
@@ -20,8 +21,9 @@ def cells(row: dict[str, Any], columns: Sequence[str], digits: int = 3) -> list[
 
 
 def clearly_below(one: dict[str, Any], other: dict[str, Any], names: Sequence[str]) -> list[bool]:
-    """For each number whether the interval of one lies below that of the other."""
-    return [one["intervals"][name][1] < other["intervals"][name][0] for name in names]
+    """For each number whether the interval of one lies below that of the other; no where one was not measured."""
+    bounds = [(one["intervals"][name][1], other["intervals"][name][0]) for name in names]
+    return [high is not None and low is not None and high < low for high, low in bounds]
 
 
 def claim(result: dict[str, Any]) -> str:
@@ -33,7 +35,8 @@ def claim(result: dict[str, Any]) -> str:
         ours, theirs = rows.get(f"ours{words}", {}), rows.get(f"AE{words}", {})
         if "intervals" in ours and "intervals" in theirs:
             lower, higher = (sum(clearly_below(*pair, columns)) for pair in ((ours, theirs), (theirs, ours)))
-            most = max((theirs[column] - ours[column] for column in columns), key=abs)
+            known = [column for column in columns if None not in (ours[column], theirs[column])]
+            most = max((theirs[column] - ours[column] for column in known), key=abs, default=None)
             parts.append(
                 f"z from {source}: ours lower in {lower} of {len(columns)} columns, the AE in {higher} "
                 f"(largest difference, AE - ours, {number(most, 3, form='+')} nats)"
@@ -52,10 +55,10 @@ def claim(result: dict[str, Any]) -> str:
 
 
 def steps_compared(models: dict[str, dict[str, Any]]) -> str:
-    """Whether ours and the AE were trained alike."""
+    """Whether ours and the AE were trained alike. Equal minutes may differ by a step."""
     ours, theirs = (models.get(name, {}).get("steps") for name in ("ours", "AE"))
-    if ours and ours == theirs:
-        return f"Both were trained for {ours:,} steps."
+    if ours and theirs and abs(ours - theirs) <= SAME_STEPS * ours:
+        return f"Both were trained for {' and '.join(f'{steps:,}' for steps in sorted({ours, theirs}))} steps."
     steps = f"ours {ours:,}, the AE {theirs:,}" if ours and theirs else "not known of both"
     return f"Steps of training: {steps}; so these rows do not test the paper's claim. `kl-term` trains both alike."
 
@@ -74,10 +77,11 @@ def models_table(models: dict[str, dict[str, Any]]) -> str:
     rows = []
     for name, found in models.items():
         least = found["least_log_variance"]
+        lowest = sorted(least, key=lambda value: float("inf") if value is None else value)
         made = [found["weights"][:12], str(found["training_seed"]), short_commit(str(found["training_commit"]))]
         made.append(number(found["steps"], 0, form=","))
         shares = "its codes are points" if found["autoencoder"] else f"{found['at_bound']} of {len(least)}"
-        rows.append([name, *made, listed(sorted(least)[:8], 1), shares])
+        rows.append([name, *made, listed(lowest[:8], 1), shares])
     head = ["model", "weights", "seed", "commit", "steps", "least log-variances", "log-variances at the bound"]
     return table(head, rows)
 

@@ -89,7 +89,7 @@ class TrainingConfig:
     start: str | None = option(None, "A model to start from: name, path or Hub id.", NETWORK, ("--from",))
     start_digest: str | None = option(None, "SHA-256 of that model, filled in when it is read.")
 
-    steps: int | None = option(9_414, "Budget in steps.", TRAINING, ("--steps",), above=0)
+    steps: int | None = option(3_062, "Budget in steps.", TRAINING, ("--steps",), above=0)
     minutes: float | None = option(None, "Budget in minutes, in place of steps.", TRAINING, ("--minutes",), above=0)
     batch: int = option(128, "Pairs a step, over all processes.", TRAINING, ("--batch",), above=0)
     beta: float = option(
