@@ -75,9 +75,8 @@ def test_colours_by_hand() -> None:
     known = Familiarity(torch.zeros(4), torch.eye(4), torch.tensor([3.0, 0.0, 1.0]), colours)
     assert known.new_colours(frame).tolist() == [1]
     assert known.strangeness(torch.zeros(1, 4), frame).item() == pytest.approx(2 / MARGIN)  # one new colour, where none
-    assert known.strangeness(torch.tensor([[0.0, 0, 0, 2]]), torch.zeros(1, 3, 2, 2)).item() == pytest.approx(
-        4 / 3 / MARGIN
-    )
+    strange = known.strangeness(torch.tensor([[0.0, 0, 0, 2]]), torch.zeros(1, 3, 2, 2))
+    assert strange.item() == pytest.approx(4 / 3 / MARGIN)
 
 
 def test_evenness_by_hand_and_without_bars() -> None:

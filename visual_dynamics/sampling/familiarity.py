@@ -26,9 +26,8 @@ from visual_dynamics.model.network import VisualDynamics
 LEVELS = 16  # of a channel
 COLOURS = LEVELS**3
 EXCEED = 0.0025  # share of the pictures for validation that may exceed one of the limits
-MARGIN = (
-    1.05  # of a limit: just at it, 1.3 % of new scenes of Shapes (3,000) gave a warning; a twentieth above it, 0.7 %
-)
+# Of a limit: just at it 1.3 % of 3,000 new scenes of Shapes gave a warning, a twentieth above it 0.7 %.
+MARGIN = 1.05
 FLOOR = 1e-4  # variance added to each number of a summary, as a share of the mean variance
 BATCH = 64  # frames that are described together
 
