@@ -129,4 +129,8 @@ def test_sprites_go_to_every_place_within_the_picture_and_no_other() -> None:
         places.add((down, right))
     assert places == {(down, right) for down in range(1, 6) for right in range(3)}
     empty = Pair(torch.zeros(1, 3, 8, 8), torch.zeros(1, 3, 8, 8))
+    low = torch.zeros(1, 3, 8, 8)
+    low[..., 5:, 3] = 1  # it stands on the lowest row
+    up = placed(Pair(low, low), torch.tensor([[0.0, 0.0]]), 8).frame
+    assert up.sum() == 9 and bool((up[..., :3, 0] == 1).all())  # nothing is drawn below its feet
     assert not placed(empty, torch.tensor([[0.9, 0.9]]), 8).frame.any()

@@ -106,16 +106,18 @@ def draw_jitters(generator: Generator, batch: int, pixels: float) -> Tensor:
     return torch.randint(-reach, reach + 1, (2, batch, 2), generator=generator).transpose(0, 1)
 
 
-def shifted(pair: Pair, offsets: Tensor, _: int) -> Pair:
-    """Frame f of pair b moved by offsets[b, f] = (dy, dx) whole pixels; borders are repeated."""
+def shifted(pair: Pair, offsets: Tensor, _: int, black: bool = False) -> Pair:
+    """Frame f of pair b moved by offsets[b, f] = (dy, dx) whole pixels; borders are repeated, or black comes in."""
     frames = []
     for frame, by in zip(pair, without_waiting(offsets, pair.frame.device).unbind(1), strict=True):
         for axis, moved in zip((2, 3), by.unbind(1), strict=True):
             length = frame.shape[axis]
-            source = (torch.arange(length, device=frame.device) - moved[:, None]).clamp(0, length - 1)  # (B, length)
             shape = [len(frame), 1, 1, 1]
             shape[axis] = length
-            frame = frame.gather(axis, source.view(shape).expand_as(frame))
+            source = (torch.arange(length, device=frame.device) - moved[:, None]).view(shape)
+            inside = source.clamp(0, length - 1)
+            frame = frame.gather(axis, inside.expand_as(frame))
+            frame = frame * (source == inside) if black else frame
         frames.append(frame.contiguous(memory_format=torch.channels_last))
     return Pair(*frames)
 
@@ -153,7 +155,7 @@ def placed(pair: Pair, shares: Tensor, size: int) -> Pair:
         line = seen.any(across).float()  # (B, length)
         before, after = line.argmax(1), line.flip(1).argmax(1)  # black rows or columns on both sides; (B,) each
         offsets.append((share * (before + after + 1)).long() - before)
-    return shifted(pair, torch.stack(offsets, 1)[:, None].expand(-1, 2, -1), size)
+    return shifted(pair, torch.stack(offsets, 1)[:, None].expand(-1, 2, -1), size, black=True)
 
 
 def draw_colours(generator: Generator, batch: int, _: float) -> Tensor:
