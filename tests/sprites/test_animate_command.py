@@ -95,7 +95,7 @@ def test_an_animated_picture_as_the_reference(command: Command) -> None:
 def test_each_file_is_opened_once(command: Command, words: str, opened: list[str]) -> None:
     Image.fromarray(np.concatenate(hero(3, BLUE), axis=1)).save("poses.png")
     opened.clear()
-    command(*words.split(), "--out", "new")
+    command(*words.split(), "--out", "new", "--force")
     given = words.split()[:2]
     read = [*given, "hero.png"] if "hero.json" in given else given
     assert sorted(name for name in opened if name in {"hero.json", "hero.png", "other.png", "poses.png"}) == sorted(
@@ -205,12 +205,36 @@ def test_what_was_moved_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("visual_dynamics.sprites.sheets.align", lambda predictor, clips: alignment)
-    command("hero.json", "other.png", "--tag", "fall", "--out", "new")
+    command("hero.json", "other.png", "--tag", "fall", "--out", "new", "--force")
     assert capsys.readouterr() == ("2 frames of other.png in new: see comparison.png\n", message)
     assert read_sheet("new/sheet.json").frames.shape == (2, 14, 12, 4)
     assert np.array_equal(read_sheet("new/sheet.json").frames[0], PICTURE.frames[0])
     command("hero.json", "other.png", "--tag", "fall", "--out", "plain", "--no-align")
     assert capsys.readouterr().err == ""
+
+
+def test_no_mush_without_force(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A doubt is said before anything is drawn."""
+    alignment = Alignment(Place(1, 2, 2), Place(1, 2, 2), error=77.6)
+    monkeypatch.setattr("visual_dynamics.sprites.sheets.align", lambda predictor, clips: alignment)
+    monkeypatch.setattr("visual_dynamics.sprites.sheets.carry", lambda *given: pytest.fail("frames were drawn"))
+    with pytest.raises(UserError, match=r"motions is 78, usual.*: train one .* --force"):
+        command("hero.json", "other.png", "--tag", "fall", "--out", "new")
+    assert not Path("new").exists()
+
+
+def test_the_reference_in_other_colours_needs_no_model(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visual_dynamics.sprites.sheets.align", lambda *given: pytest.fail("a model was asked"))
+    frames = read_sheet("hero.json").frames
+    others = frames.copy()
+    others[..., :3] = 255 - frames[..., :3][..., [1, 2, 0]]
+    others[frames[..., 3] == 0] = 0
+    Image.fromarray(others[7]).save("swapped.png")
+    command("hero.json", "swapped.png", "--tag", "fall", "--out", "new")
+    assert "in other colours: its frames are exact" in capsys.readouterr().err
+    assert np.array_equal(read_sheet("new/sheet.json").frames, others[7:])
 
 
 def test_the_command_loads_quickly() -> None:

@@ -167,7 +167,9 @@ def test_a_part_of_the_reference_is_counted_from_0(predictor: Predictor) -> None
 
 
 def test_options_are_passed_on(predictor: Predictor) -> None:
-    reference = sheet(hero())
+    frames = hero()
+    frames[0, 4, 4] = 255  # no longer the target in other colours
+    reference = sheet(frames)
     direct, chained = (animate(predictor, reference, PICTURE, method=method) for method in ("direct", "chained"))
     assert not np.array_equal(direct.sheet.frames, chained.sheet.frames)
     assert direct.alignment is not None and animate(predictor, reference, PICTURE, aligned=False).alignment is None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visual_dynamics.cli.options import (
-    ForceOption,
     ModelOption,
     OutOption,
     OverwriteOption,
@@ -36,6 +35,7 @@ TAG_HELP = "The animation to make; else the one that holds --pose, or all that t
 POSE_HELP = "Frame of the reference whose pose the target has, from 0 in its tag, or in the sheet without --tag."
 GUIDE_HELP = "A model of neighbouring frames that helps a model of poses, or none.  [default: sprites]"
 ALIGN_HELP = "Move, or enlarge by a whole factor, sprites to where the model knows them; results move back."
+FORCE_HELP = "Draw even where the model has not learned from such sprites."
 LOOP_HELP = "The animation is a cycle: its first frame follows the last."
 ALSO_HELP = "Write the sheet for another program, too: its own file, SpriteFrames or a tile set; may be repeated."
 CLIPS = ("gif", "webp", "apng")  # written of each tag
@@ -63,12 +63,14 @@ def animate(
     also: Annotated[list[SheetFormat] | None, typer.Option("--also", help=ALSO_HELP)] = None,
     out: OutOption = Path("out/animate"),
     scale: ScaleOption = 3,
-    force: ForceOption = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Animate a sprite: carry the motions of a character over to another one.
 
-    Pixels of the result are there or not: those of half alpha and more become opaque, fainter ones transparent.
+    A target that is the reference in other colours gets exact frames. Where the model has not learned from such
+    sprites, nothing is drawn without --force. Pixels of the result are there or not: those of half alpha and more
+    become opaque, fainter ones transparent.
     Colours are the target's own.
     """
     from visual_dynamics.data.sheets import DESCRIBED, read_cell, read_sheet
@@ -100,9 +102,15 @@ def animate(
         from visual_dynamics.sprites.sheets import animate_sheet
 
         method: Method = "chained" if chained else "direct"
-        animation = animate_sheet(predictor, moving, still, matches, method, loop, align, helper)
+
+        def before(alignment: Alignment) -> None:
+            if alignment.unlike and not force:
+                advice = "train one on sheets of this style (docs/sprites.md), or take drafts with --force"
+                raise UserError(f"{_unlike(alignment)}: {advice}")
+
+        animation = animate_sheet(predictor, moving, still, matches, method, loop, align, helper, before)
         write_animation(folder, animation, scale, also or ())
-    for line in _report(animation.alignment, force) if animation.alignment else ():
+    for line in _report(animation):
         typer.echo(line, err=True)
     typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
 
@@ -184,8 +192,12 @@ def draw_comparison(animation: Animation, scale: int) -> Pixels:
     return picture_grid(pictures, columns, scale, background=GREY, labels=labels)
 
 
-def _report(alignment: Alignment, force: bool) -> list[str]:
-    """Up to two lines: what was moved and, without `force`, a warning."""
+def _report(animation: Animation) -> list[str]:
+    """Up to two lines: what was moved, and a warning; or that no model was needed."""
+    if animation.exact:
+        return ["the target is the reference in other colours: its frames are exact, no model drew them"]
+    if (alignment := animation.alignment) is None:
+        return []
     lines = []
     if not alignment.as_given:
         first, second = (_in_words(shift) for shift in (alignment.reference_shift, alignment.target_shift))
@@ -193,10 +205,14 @@ def _report(alignment: Alignment, force: bool) -> list[str]:
         if alignment.reference.factor > 1:
             parts.insert(0, f"enlarged {alignment.reference.factor} times")
         lines.append(f"sprites aligned for the model, results are brought back: {', '.join(parts)}")
-    if alignment.unlike and not force:
-        error = f"its error on the reference's own motions is {alignment.error:.0f}, usual are 3 to 10"
-        lines.append(f"warning: the model has not learned from sprites like these ({error}): take results as drafts")
+    if alignment.unlike:
+        lines.append(f"warning: {_unlike(alignment)}: take results as drafts")
     return lines
+
+
+def _unlike(alignment: Alignment) -> str:
+    error = f"its error on the reference's own motions is {alignment.error:.0f}, usual are 3 to 10"
+    return f"the model has not learned from sprites like these ({error})"
 
 
 def _in_words(shift: tuple[int, int]) -> str:

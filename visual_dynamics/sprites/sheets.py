@@ -14,7 +14,9 @@ from visual_dynamics.sampling.palette import palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.align import Alignment, Moving, align
 from visual_dynamics.sprites.animation import Method, animate
+from visual_dynamics.sprites.frames import with_hard_edges
 from visual_dynamics.sprites.matches import ClipMatch, other_starts
+from visual_dynamics.sprites.missing import colour_map, recoloured
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Animation:
     reference: Sheet
     given: tuple[int, ...]  # frames of the sheet that are the target's own
     alignment: Alignment | None = None
+    exact: bool = False  # the reference in other colours: no model drew anything
 
 
 def animate_sheet(
@@ -36,19 +39,26 @@ def animate_sheet(
     loop: bool = False,
     aligned: bool = True,
     guide: Predictor | None = None,
+    before: Callable[[Alignment], object] = lambda alignment: None,
 ) -> Animation:
     """The target moved like the reference, clip after clip; its palette is that of all its frames that are used.
 
-    aligned: move sprites to where the network knows them (see `align`). method, loop, guide: see `animation.animate`.
+    A target that is the reference in other colours stays that. aligned: move sprites to where the network knows them
+    (see `align`); `before` is called with this before anything is drawn. method, loop, guide: see `animation.animate`.
     """
     palette = palette_of(target.frames[[match.target for match in matches]])
     clips = [
         Moving(reference.frames[match.frames], match.pose - match.first, target.frames[match.target])
         for match in matches
     ]
-    alignment = align(predictor, clips) if aligned else None
-    starts = [other_starts(reference, match) for match in matches]
-    results = carry(predictor, clips, palette, alignment, method, loop, guide, starts)
+    results, alignment = recoloured_clips(clips), None
+    exact = results is not None
+    if results is None:
+        if aligned:
+            alignment = align(predictor, clips)
+            before(alignment)
+        starts = [other_starts(reference, match) for match in matches]
+        results = carry(predictor, clips, palette, alignment, method, loop, guide, starts)
     tags: list[Tag] = []
     given = []
     count = 0
@@ -64,7 +74,20 @@ def animate_sheet(
         reference=Sheet(reference.frames[order], durations, tuple(tags)),
         given=tuple(given),
         alignment=alignment,
+        exact=exact,
     )
+
+
+def recoloured_clips(clips: Sequence[Moving]) -> list[Pixels] | None:
+    """Results (T, h, w, 4) where each target is its reference in other colours, the same ones everywhere; else None."""
+    numbered = {(str(number), ""): clip for number, clip in enumerate(clips)}
+    poses = {key: clip.reference[clip.pose][None] for key, clip in numbered.items()}
+    targets = {key: with_hard_edges(clip.target[None]) for key, clip in numbered.items()}
+    colours = colour_map({key: with_hard_edges(frames) for key, frames in poses.items()}, targets, list(numbered))
+    if colours is None:
+        return None
+    found = [recoloured(with_hard_edges(clip.reference), colours) for clip in clips]
+    return None if any(frames is None for frames in found) else [frames for frames in found if frames is not None]
 
 
 def carry(
