@@ -54,6 +54,24 @@ def test_pairs_have_the_colours_of_the_palette(background: float) -> None:
     assert torch.equal(pairs.resized(6).frames, plain.resized(6).frames)
 
 
+def test_the_same_move_of_another_character() -> None:
+    """A second one lacks the fall, a third one has all; frames of one moment have one place in the table."""
+    made = [character(seed) for seed in range(3)]
+    made[1] = PackedCharacter(made[1].index[:6], made[1].colours, made[1].clips[:2])
+    pairs = packed_pairs(made, "neighbours", 8, 0.0)
+    assert pairs.cast is not None and pairs.cast.places.shape == (3, 8)
+    assert pairs.cast.places[:, 5].tolist() == [5, 13, 19] and pairs.cast.places[:, 6].tolist() == [6, -1, 20]
+    fall = torch.tensor([4])  # of the first character: from frame 6 to 7
+    for draws, place in (([0.4, 0.9], 20), ([0.1, 0.9], 6), ([0.4, 0.5], 6)):  # it cannot be the second one
+        frames, next_frames = pairs.read_others(fall, torch.tensor([draws]))
+        assert torch.equal(frames, pairs.store[torch.tensor([place])])
+        assert torch.equal(next_frames, pairs.store[torch.tensor([place + 1])])
+    some = pairs.subset(torch.tensor([4]))
+    assert torch.equal(some.read_others(torch.tensor([0]), torch.tensor([[0.9]]))[0], pairs.store[torch.tensor([20])])
+    with pytest.raises(ValueError, match="know no other characters"):
+        pairs.in_memory().read_others(fall, torch.tensor([[0.9]]))
+
+
 def levels_character(clips: dict[tuple[str, str], list[int]], body: str = "male") -> PackedCharacter:
     """Of 1 x 1 pixels: (animation, view) -> a grey level from 0 to 9 for each frame; a step is 25 of 255."""
     colours = np.full((10, 4), 255, np.uint8)

@@ -12,6 +12,7 @@ from visual_dynamics.training.augment import LIST
 from visual_dynamics.training.config import (
     AUGMENTATIONS,
     OLD_PRESETS,
+    OTHERS,
     TrainingConfig,
     command_words,
     config_from_dict,
@@ -22,7 +23,7 @@ from visual_dynamics.training.config import (
 
 
 def test_tables_agree() -> None:
-    assert tuple(LIST) == tuple(AUGMENTATIONS)
+    assert (*LIST, OTHERS) == tuple(AUGMENTATIONS)
     choices = {each.name: each.metadata.get("choices") for each in fields(TrainingConfig)}
     assert choices["between"][: len(BETWEEN)] == BETWEEN
     assert all(each.metadata["help"] for each in fields(TrainingConfig))

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visual_dynamics.data.pairs import Between, IndexedFrames, Pairs, clip_moves
+from visual_dynamics.data.pairs import Between, Cast, IndexedFrames, Pairs, clip_moves
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_atomically
 
@@ -193,7 +193,22 @@ def packed_pairs(characters: Sequence[PackedCharacter], between: str, size: int,
         index = torch.nn.functional.pad(index, (margin, size - side - margin) * 2)
     store = IndexedFrames(index, torch.from_numpy(np.stack(palettes)), torch.from_numpy(np.concatenate(owners)), size)
     first, second = torch.from_numpy(pairs).T.contiguous()
-    return Pairs(store, first, second)
+    return Pairs(store, first, second, cast=cast_of(characters))
+
+
+def cast_of(characters: Sequence[PackedCharacter]) -> Cast:
+    """A moment is a frame of an animation of so many frames, seen from one side."""
+    numbers: dict[tuple[Clip, int], int] = {}
+    shown = [
+        [numbers.setdefault((clip, frame), len(numbers)) for clip in one.clips for frame in range(clip.frames)]
+        for one in characters
+    ]
+    places = np.full((len(characters), len(numbers)), -1, np.int64)
+    before = 0
+    for row, moments in zip(places, shown, strict=True):
+        row[moments] = before + np.arange(len(moments))
+        before += len(moments)
+    return Cast(torch.from_numpy(np.concatenate(shown)), torch.from_numpy(places))
 
 
 @lru_cache

@@ -131,6 +131,31 @@ class IndexedFrames:
 
 
 @dataclass(frozen=True)
+class Cast:
+    """Which frames of a store show the same moment of the same animation, drawn of different characters."""
+
+    moment: Tensor  # int64 (M,): of each frame
+    places: Tensor  # int64 (C, moments): where the store has it of each character; -1: nowhere
+
+    def to(self, device: torch.device | str) -> Cast:
+        return Cast(self.moment.to(device), self.places.to(device))
+
+    def others(self, first: Tensor, second: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+        """The same moves of other characters: places in the store, int64 (B,) twice.
+
+        draws: (B, n) in [0, 1). Of n characters the first that has both frames; if none has, the move stays as it is.
+        """
+        who = (draws * len(self.places)).long()  # (B, n)
+        found = [self.places[who, self.moment[place][:, None]] for place in (first, second)]  # (B, n) each
+        able = (found[0] >= 0) & (found[1] >= 0)
+        chosen = able.float().argmax(1, keepdim=True)
+        return tuple(  # type: ignore[return-value]
+            torch.where(able.any(1), places.gather(1, chosen)[:, 0], own)
+            for places, own in zip(found, (first, second), strict=True)
+        )
+
+
+@dataclass(frozen=True)
 class Pairs:
     """A data set of N pairs. Each of M frames is held once, in memory, on a GPU or in files; a pair is two places."""
 
@@ -138,6 +163,7 @@ class Pairs:
     first: Tensor  # int64 (N,): where in the store the frame of a pair lies
     second: Tensor  # int64 (N,): and where its next frame
     own: int | None = None  # of a mixture: the first n pairs are the run's own data, each once
+    cast: Cast | None = None  # of packed characters
 
     def __post_init__(self) -> None:
         if isinstance(self.store, Tensor) and self.store.dtype != torch.uint8:
@@ -198,6 +224,14 @@ class Pairs:
         indices = without_waiting(indices, self.first.device)
         return self.store[self.first[indices]], self.store[self.second[indices]]
 
+    def read_others(self, indices: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+        """As `read`, but the same moves of other characters, drawn by `draws` (B, n) in [0, 1)."""
+        if self.cast is None:
+            raise ValueError("these pairs know no other characters")
+        indices, draws = (without_waiting(values, self.first.device) for values in (indices, draws))
+        first, second = self.cast.others(self.first[indices], self.second[indices], draws)
+        return self.store[first], self.store[second]
+
     def batch(self, indices: Tensor) -> Pair:
         """The chosen pairs as floats, on the device where the frames are."""
         frames, next_frames = self.read(indices)
@@ -205,11 +239,12 @@ class Pairs:
 
     def subset(self, indices: Tensor) -> Pairs:
         """The chosen pairs; the store stays whole, and shared."""
-        return Pairs(self.store, self.first[indices], self.second[indices])
+        return Pairs(self.store, self.first[indices], self.second[indices], cast=self.cast)
 
     def to(self, device: torch.device | str) -> Pairs:
         store = self.store.to(device)
-        return replace(self, store=store, first=self.first.to(store.device), second=self.second.to(store.device))
+        first, second = self.first.to(store.device), self.second.to(store.device)
+        return replace(self, store=store, first=first, second=second, cast=self.cast and self.cast.to(store.device))
 
     def resized(self, size: int) -> Pairs:
         """The same pairs at size x size pixels (see `resize_frames`); frames in files whenever they are read."""
@@ -226,7 +261,7 @@ class Pairs:
             return self
         store = torch.cat([self.store[part] for part in used.split(1024)])
         first, second = (torch.searchsorted(used, places) for places in (self.first, self.second))
-        return replace(self, store=store, first=first, second=second)
+        return replace(self, store=store, first=first, second=second, cast=None)
 
     def _used(self) -> Tensor:
         """Places of the frames that pairs are made of, ascending."""

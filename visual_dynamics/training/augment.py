@@ -19,6 +19,7 @@ from visual_dynamics.data.pairs import Pair, mix, without_waiting
 from visual_dynamics.training.config import AUGMENTATIONS, TrainingConfig
 
 Draw = Callable[[Generator, int, float], Tensor]  # generator, pairs B, amount -> (B, ...)
+TRIES = 6  # characters that are drawn for a pair whose motion is shown on another one, until one has that motion
 Apply = Callable[[Pair, Tensor, int], Pair]  # pairs, what was drawn for them, the side that their frames get
 
 
@@ -143,8 +144,8 @@ def displaced(pair: Pair, drawn: Tensor, size: int) -> Pair:
 
 
 def draw_places(generator: Generator, batch: int, _: float) -> Tensor:
-    """Where among all places, down and right, each pair goes: shares in [0, 1), (B, 2)."""
-    return torch.rand(batch, 2, generator=generator)
+    """Where among all places, down and right, each pair goes, and its view: shares in [0, 1), (B, 4)."""
+    return torch.rand(batch, 4, generator=generator)
 
 
 def placed(pair: Pair, shares: Tensor, size: int) -> Pair:
@@ -218,7 +219,12 @@ LIST = {  # in this order: those that change both alike come first
     "mirror": Augmentation(0x7042ED, draw_mirrored, mirrored),
     "reverse": Augmentation(0x7042ED, draw_reversed, reversed_in_time),
     "shift": Augmentation(0x0FF5E7, draw_shifts, shifted),
-    "place": Augmentation(0x91ACE, draw_places, placed),
+    "place": Augmentation(
+        0x91ACE,
+        draw_places,
+        lambda pair, shares, size: placed(pair, shares[:, :2], size),
+        lambda pair, shares, size: placed(pair, shares[:, 2:], size),
+    ),
     "colour-jitter": Augmentation(0x116, draw_colours, colour_jittered),
     "permute-channels": Augmentation(
         0xC01045,
@@ -248,13 +254,20 @@ def draw_all(config: TrainingConfig, step: int, part: slice) -> dict[str, Tensor
     return drawn
 
 
-def apply_all(pair: Pair, drawn: Mapping[str, Tensor], size: int) -> tuple[Pair, Pair]:
-    """The pairs, and the same motion as the motion encoder sees it."""
-    view = pair
+def draw_others(config: TrainingConfig, step: int, part: slice) -> Tensor:
+    """Which other characters `part` of a global batch is shown with: shares in [0, 1), (B, TRIES)."""
+    generator = torch.Generator().manual_seed(mix(config.seed, step) ^ 0x07E125)
+    return torch.rand(config.batch, TRIES, generator=generator)[part]
+
+
+def apply_all(pair: Pair, drawn: Mapping[str, Tensor], size: int, view: Pair | None = None) -> tuple[Pair, Pair]:
+    """The pairs, and the same motion as the motion encoder sees it; `view`: of other characters."""
+    view = pair if view is None else view
     for name, values in drawn.items():
         augmentation = LIST[name]
-        if augmentation.view is None:
-            pair = view = augmentation.pair(pair, values, size)
+        if augmentation.view is None:  # of both alike
+            moved = augmentation.pair(pair, values, size)
+            pair, view = moved, moved if view is pair else augmentation.pair(view, values, size)
         else:
             pair, view = augmentation.pair(pair, values, size), augmentation.view(view, values, size)
     return pair, view

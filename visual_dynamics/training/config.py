@@ -22,16 +22,19 @@ MAX_ZOOM = 8
 BETWEEN = ("neighbours", "any", "mixed", "mostly")
 DATA, NETWORK, TRAINING = "Data", "Network", "Training"  # groups of options
 
-AUGMENTATIONS: dict[str, tuple[str, str]] = {  # name -> (what =NUMBER is, what it does); in the order of augment.py
+OTHERS = "other-character"
+
+AUGMENTATIONS: dict[str, tuple[str, str]] = {  # name -> (what =NUMBER is, what it does), as in augment.py
     "zoom": ("times", "enlarge half of the pairs, up to this many times, around any place"),
     "mirror": ("", "mirror half of the pairs left to right"),
     "reverse": ("", "run half of the pairs backwards"),
     "shift": ("pixels", "move whole pairs by up to this many pixels"),
-    "place": ("", "move sprites on black, whole pairs, to any place at which both frames stay within the picture"),
+    "place": ("", "move sprites on black, whole pairs, to any place; the motion encoder sees them at another one"),
     "colour-jitter": ("", "give each pair another hue, saturation, contrast and brightness"),
     "permute-channels": ("", "show the motion encoder another order of red, green and blue: z cannot hold colours"),
     "jitter": ("pixels", "move each frame that the motion encoder sees by up to this many pixels"),
     "displace": ("pixels", "show the motion encoder the pair moved and grown by up to this many: z cannot hold places"),
+    OTHERS: ("", "show the motion encoder another packed character make the same move"),
 }
 
 

@@ -23,9 +23,17 @@ from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.layers import ConvBlock
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.training.augment import LIST, ShuffledOrder, apply_all, draw_all, step_noise, whole_frames
+from visual_dynamics.training.augment import (
+    LIST,
+    ShuffledOrder,
+    apply_all,
+    draw_all,
+    draw_others,
+    step_noise,
+    whole_frames,
+)
 from visual_dynamics.training.captured import Captured
-from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.config import OTHERS, TrainingConfig
 from visual_dynamics.training.distributed import Processes, share_batch_norm
 from visual_dynamics.training.muon import Muon
 
@@ -133,6 +141,9 @@ class Trainer:
         if processes.count > 1:
             module = DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
         self.module = torch.compile(module) if compiled else module
+        self.shows_others = OTHERS in config.augmentations
+        if self.shows_others and pairs.cast is None:
+            raise UserError(f"the augmentation {OTHERS} is for packed characters (visual-dynamics prepare lpc)")
         self.pairs = pairs.to(device) if fits(pairs, device) else pairs
         self.order = ShuffledOrder(len(pairs), config.batch, config.seed)
         self.ahead = ReadAhead(lambda step: pairs.read(self.mine(step))) if pairs.mapped else None
@@ -150,8 +161,13 @@ class Trainer:
         return self.order.indices(step)[self.part]
 
     def stored(self, step: int) -> tuple[Tensor, ...]:
-        """The frames of these pairs as they are stored, uint8 (B, 3, H, W) twice."""
-        return self.ahead(step) if self.ahead is not None else self.pairs.read(self.mine(step))
+        """The frames of these pairs as they are stored, uint8 (B, 3, H, W) twice; and those of the view, if others."""
+        if self.ahead is not None:
+            return self.ahead(step)
+        own = self.pairs.read(self.mine(step))
+        if not self.shows_others:
+            return own
+        return *own, *self.pairs.read_others(self.mine(step), draw_others(self.config, step, self.part))
 
     def pairs_at(self, indices: Tensor) -> Pair:
         """Pairs of the training data, on the device."""
@@ -173,11 +189,16 @@ class Trainer:
         noise = step_noise(step, self.config.batch, self.config.network.latent, self.config.seed, self.device)
         return pair, view, noise[self.part]
 
-    def _seen(self, frames: Tensor, next_frames: Tensor, *drawn: Tensor) -> tuple[Pair, Pair]:
-        """Stored frames as they are trained on, given what was drawn for the augmentations of this run."""
-        pair = Pair(*(x.to(memory_format=torch.channels_last) for x in self.loaded((frames, next_frames))))
+    def _seen(self, *given: Tensor) -> tuple[Pair, Pair]:
+        """Stored frames (see `stored`) as they are trained on, and what was drawn for the augmentations of this run."""
+        count = 4 if self.shows_others else 2
+        own, *other = (
+            Pair(*(x.to(memory_format=torch.channels_last) for x in self.loaded(given[start : start + 2])))
+            for start in range(0, count, 2)
+        )
         names = [name for name in LIST if self.config.augmentations.get(name)]
-        return apply_all(pair, dict(zip(names, drawn, strict=True)), self.config.network.picture_size)
+        drawn = dict(zip(names, given[count:], strict=True))
+        return apply_all(own, drawn, self.config.network.picture_size, *other)
 
     def step(self, step: int, progress: float) -> dict[str, Tensor]:
         """One update of the weights; returns the loss and its terms before it, still on the device."""
