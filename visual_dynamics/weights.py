@@ -99,7 +99,7 @@ def save_copy(
 ) -> None:
     """Write a lighter copy of a model; the three ways can be combined.
 
-    1. eight_bits: one byte for most weights, but not for the motion decoder's: 60 % of the size.
+    1. eight_bits: one byte for most weights, but not for the motion decoder's: two thirds of the size.
     2. motion_encoder=False: half of the weights; the copy samples, but cannot read the motion of a pair.
     3. prior: a learned prior in place of the training posteriors.
     """

@@ -317,4 +317,5 @@ EXPERIMENT = Experiment(
     compute,
     draw,
     headline,
+    newest=("rows", "guided", "all", "interval"),
 )

@@ -19,11 +19,11 @@ more components than a scaled one: in a training of an earlier version 10, with 
 3,200 is left out, as it does not finish: the error of a network of half the size stayed at twice that of a z of 8.
 
 Each is measured on test scenes. Trainings before 2026-11-18 watched their error on 256 of these.
-z: 1,000 pairs, as in the latents experiment. Held-out error: 500 of them, with a z
-drawn from their posteriors, as in training. Training error: mean of the logged batches in the last tenth of the steps.
-Motion: 500 images and 100 futures each, as in the Shapes table, with z from the training posteriors in the weights
-file. It has room for 14 MB: of a z with many active dimensions few posteriors fit. Seconds are those of the training
-after its first step; trainings side by side slow each other down.
+z: 1,000 pairs, as in the latents experiment. Held-out error: 500 of them, with a z drawn from their posteriors, as in
+training. Training error: mean of the logged batches in the last tenth of the steps. Motion: 500 images, and as many
+futures in all as the note below the tables says, with z from the training posteriors in the weights file. It has room
+for 14 MB: of a z with many active dimensions few posteriors fit. Seconds are those of the training after its first
+step; trainings side by side slow each other down.
 
 A training lies in FOLDER/NAME, as `visual-dynamics train` makes it. A finished one is only measured (config.json,
 log.jsonl and weights.safetensors are enough), an interrupted one is resumed, a missing one is made. On a GPU the

@@ -290,7 +290,10 @@ def conclusion(found: dict[str, Any], protocol: dict[str, Any]) -> str:
             f"(median of {count:,}); the least of the strongest {number(found['least_ratio'], 1)} times as much as "
             f"these (target: at least {protocol['target']:g})."
         )
-    words += f" Ratio: {ratios(found)}."
+    words += (
+        f" Ratio: {ratios(found)}. Where a picture shows several copies of a shape, the dimension moved alone has "
+        "left the codes that training knows; a displacement is then that of the best match."
+    )
     source = found["source"].removesuffix(".")
     return (
         f"{found['active']:,} of {found['latent']:,} dimensions are active. {words} {found['images']} images: {source}."

@@ -47,10 +47,25 @@ def claim(result: dict[str, Any]) -> str:
     return (
         f"The paper claims that the KL term makes samples better: its AE is {min(gaps):.1f} to {max(gaps):.1f} nats "
         f"above its model. Here, counting columns whose intervals do not overlap: {'; '.join(parts)}. "
-        f"{steps_compared(models)} The AE has no sampling layer, as in the paper: its stored codes are points. With "
+        f"{beside_seeds(result)}{steps_compared(models)} "
+        "The AE has no sampling layer, as in the paper: its stored codes are points. With "
         "these each of its samples repeats the motion of one training pair, and so it can be near the truth without "
         f"having learned a distribution.{points_of_ours(models)} The codes of an AE have no fixed scale, so N(0, I) "
         "need not fit them; the learned prior is fitted to them."
+    )
+
+
+def beside_seeds(result: dict[str, Any]) -> str:
+    """Where the one AE lies beside all trainings of ours, both with stored codes."""
+    ranges, theirs = result.get("over_seeds", {}).get("range"), result["sets"]["generated"]["rows"].get("AE")
+    if not ranges or not theirs or any(None in (*ranges[c], theirs[c]) for c in result["columns"]):
+        return ""
+    below, above = (
+        sum(sign * theirs[c] < sign * ranges[c][end] for c in result["columns"]) for sign, end in ((1, 0), (-1, 1))
+    )
+    return (
+        f"With stored codes the AE (one training) is below each of {result['over_seeds']['models']} trainings of ours "
+        f"in {below} of {len(result['columns'])} columns, above each in {above}. "
     )
 
 
@@ -82,7 +97,15 @@ def models_table(models: dict[str, dict[str, Any]]) -> str:
         made.append(number(found["steps"], 0, form=","))
         shares = "its codes are points" if found["autoencoder"] else f"{found['at_bound']} of {len(least)}"
         rows.append([name, *made, listed(lowest[:8], 1), shares])
-    head = ["model", "weights", "seed", "commit", "steps", "least log-variances", "log-variances at the bound"]
+    head = [
+        "model",
+        "weights",
+        "seed",
+        "commit",
+        "steps of the last training",
+        "least log-variances",
+        "log-variances at the bound",
+    ]
     return table(head, rows)
 
 

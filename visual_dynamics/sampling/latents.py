@@ -138,7 +138,7 @@ class TrainingPosteriors:
 class LearnedPrior:
     """A mixture fitted to the training posteriors: z ~ sum of weight_k N(mean_k, covariance_k).
 
-    Beyond the paper. It takes about 20 kB where the posteriors of `shapes` take 280, and sampling needs no stored
+    Beyond the paper. It takes about 20 kB where the posteriors of `shapes` take 320, and sampling needs no stored
     examples. Dimensions that carry no motion are N(0, 1).
     """
 
