@@ -38,6 +38,9 @@ def export(
     """Write a model as programs for other software, with a README that samples futures from them without PyTorch."""
     if form == FormatChoice.onnx:
         need("onnx", "onnx", "onnxscript")
+    from visual_dynamics.model_files import find_weights, read_header
+
+    read_header(find_weights(model))  # a mistake is reported before torch is imported
     from visual_dynamics.api import load
     from visual_dynamics.export.folder import folder_files
 
@@ -65,6 +68,10 @@ def export_page(
     """Write the studio as a static page: it runs in the browser alone, from any file server or from a disk."""
     need("onnx", "onnx", "onnxscript")
     need("studio", "fastapi")
+    from visual_dynamics.model_files import find_weights, read_header
+
+    for name in model or ():
+        read_header(find_weights(name))  # a mistake is reported before torch is imported
     from visual_dynamics.export.page import MODELS, page_files
     from visual_dynamics.export.runtime import runtime_files
 

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from visual_dynamics.cli.options import chosen_device, progress_bar
+from visual_dynamics.data.names import check_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import (
     AUGMENTATIONS,
@@ -125,6 +126,9 @@ def train(
         stages = list(find_recipe(recipe).with_options(chosen | {"recipe": recipe}).stages)
     elif not resume:
         stages = [configure(chosen | {"recipe": None}, read_config_file(config) if config else None)]
+    for stage in stages or ():
+        for data in filter(None, (stage.data, stage.also)):
+            check_data(data)
     path, finished = run_stages(out, stages, chosen_device())
     if not path:  # of several processes the first one goes on
         return

@@ -19,6 +19,7 @@ from torch import Tensor
 from visual_dynamics.data import folders, reed, shapes
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.folders import has_list, read_pairs
+from visual_dynamics.data.names import GENERATED, check_data
 from visual_dynamics.data.packed import holds_packed, packed_pairs, read_packed
 from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
 from visual_dynamics.data.shards import holds_footage, open_pairs
@@ -27,7 +28,6 @@ from visual_dynamics.errors import UserError
 
 Kind = Literal["drawn", "footage", "characters", "packed", "sheets", "pairs"]
 DataSplit = Literal["train", "validation", "test"]
-GENERATED = ("shapes", "shapes-texture", "figures")  # drawn from a seed
 HELD_OUT_PAIRS = 256  # at most, unless another number is asked for
 
 
@@ -47,14 +47,10 @@ class DataSpec:
 
 def recognise(spec: DataSpec) -> Kind:
     """What kind of data a spec names."""
+    check_data(spec.data)
     path = Path(spec.data)
     if spec.data in GENERATED:
         return "drawn"
-    if not path.exists():
-        raise UserError(
-            f"no data {spec.data!r}: give {' or '.join(map(repr, GENERATED))}, "
-            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites"
-        )
     if holds_footage(path):
         return "footage"
     if reed.holds_characters(path):

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.baselines import Copy, FlowTransfer, FutureSampler
+from visual_dynamics.data.names import GENERATED
 from visual_dynamics.data.pairs import Pairs, resize_frames, spread
-from visual_dynamics.data.sources import GENERATED, DataSpec, open_data
+from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 from visual_dynamics.media import encode_png

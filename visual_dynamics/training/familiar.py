@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from visual_dynamics.data.names import GENERATED
 from visual_dynamics.data.pairs import Pair, Pairs, spread
-from visual_dynamics.data.sources import GENERATED, open_data
+from visual_dynamics.data.sources import open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.model.image_encoder import resize
