@@ -80,11 +80,13 @@ class _Content:
     width: int
     height: int
     depth: int
+    max_pixels: int  # of all frames
     layers: list[_Layer] = field(default_factory=list)
     cels: list[dict[int, _Cel]] = field(default_factory=list)  # by layer, for each frame
     palette: Pixels = field(default_factory=lambda: np.zeros((256, 4), np.uint8))
     tags: list[Tag] = field(default_factory=list)
     pixels: int = 0  # of all cels
+    laid: int = 0  # the same, of a linked cel once for each frame: a few bytes may link a large one many times
 
 
 class _BrokenError(Exception):
@@ -99,17 +101,20 @@ def read_aseprite_file(path: Path) -> Animation:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def parse_aseprite_file(data: bytes, name: str) -> Animation:
-    """`read_aseprite_file` for a file that is in memory; `name` stands in error messages."""
+def parse_aseprite_file(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Animation:
+    """`read_aseprite_file` for a file that is in memory; `name` stands in error messages.
+
+    max_pixels: of all frames together; layers may have twice as many.
+    """
     try:
-        return _parse(data)
+        return _parse(data, max_pixels)
     except _BrokenError as error:
         raise UserError(f"cannot read {name} as an Aseprite file: {error}") from error
     except (struct.error, LookupError, ValueError, zlib.error) as error:
         raise UserError(f"cannot read {name} as an Aseprite file: it is damaged or cut off") from error
 
 
-def _parse(data: bytes) -> Animation:
+def _parse(data: bytes, max_pixels: int) -> Animation:
     if len(data) > MAX_BYTES:
         raise _BrokenError(f"it is too large (at most {MAX_BYTES:,} bytes)")
     magic, count, width, height, depth, flags = struct.unpack_from("<HHHHHI", data, 4)
@@ -119,9 +124,9 @@ def _parse(data: bytes) -> Animation:
         raise _BrokenError(f"its pixels have {depth} bits")
     if not (0 < count <= MAX_FRAMES and min(width, height) > 0 and max(width, height) <= MAX_SIDE):
         raise _BrokenError(f"it has {count:,} frames of {width} x {height} pixels")
-    if count * width * height > MAX_PIXELS:
-        raise _BrokenError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
-    content = _Content(width, height, depth)
+    if count * width * height > max_pixels:
+        raise _BrokenError(f"its frames are too large together (at most {max_pixels // 10**6} million pixels)")
+    content = _Content(width, height, depth, max_pixels)
     transparent = data[28]
     durations = []
     place = HEADER
@@ -160,6 +165,9 @@ def _read_chunk(
     elif kind == CEL:
         cel = _read_cel(content, chunk, transparent)
         content.cels[number][cel.layer] = cel
+        content.laid += cel.pixels.size // 4
+        if content.laid > 8 * content.max_pixels:
+            raise _BrokenError("its layers are too large together")
     elif kind == TAGS:
         place = 10
         for _ in range(struct.unpack_from("<H", chunk)[0]):
@@ -194,7 +202,7 @@ def _read_cel(content: _Content, chunk: bytes, transparent: int) -> _Cel:
     width, height = struct.unpack_from("<HH", chunk, 16)
     size = width * height * DEPTHS[content.depth]
     content.pixels += width * height
-    if content.pixels > 2 * MAX_PIXELS:
+    if content.pixels > 2 * content.max_pixels:
         raise _BrokenError("its layers are too large together")
     data = chunk[20:] if form == RAW else zlib.decompressobj().decompress(chunk[20:], size)
     values = np.frombuffer(data, np.uint8, size).reshape(height, width, -1)
