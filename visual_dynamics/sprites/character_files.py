@@ -287,7 +287,7 @@ def read_tag(name: str) -> tuple[str, str, str]:
 
 
 def _animation(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or name
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or (name if name.isprintable() else ascii(name))
     return next((own for own, exported in EXPORTED.items() if plain == exported), plain)
 
 
