@@ -200,7 +200,7 @@ def _sheet(size: tuple[int, int]) -> bytes:
         ("hero.gif", lambda: b"GIF89a", "hero.gif"),
         ("hero.json", lambda: b"{}", "save the sprite as an .aseprite file"),
         ("hero.ase", lambda: bytes(200), "hero.ase as an Aseprite file"),
-        ("hero.ase", _large_cells, "300 pixels a side are too large"),
+        ("hero.ase", _large_cells, "1 frames of 300 x 8 pixels (at most 256 a side)"),
         ("hero.ase", _many_tags, "201 animations are too many"),
         ("..\\..\\evil\n.zip", lambda: b"", "evil.zip is no readable ZIP"),
     ],

@@ -21,7 +21,7 @@ from visual_dynamics.data.aseprite import USUAL_DURATION, Tag
 from visual_dynamics.data.aseprite_file import SUFFIXES, aseprite_file, parse_aseprite_file
 from visual_dynamics.data.sheets import DESCRIBED, Sheet, read_frames, read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
+from visual_dynamics.images import MAX_PIXELS, MAX_SIDE, Pixels, decode, open_image
 from visual_dynamics.media import encode_png
 from visual_dynamics.sprites.characters import ALL_ROWS, COLUMNS, ROWS, Character, Clips, Key, cut_sheet, lay_sheet
 from visual_dynamics.sprites.files import sheet_files
@@ -43,6 +43,7 @@ class Bounds(NamedTuple):
     files: int = 500  # of a folder or ZIP
     unpacked: int = 2**27  # bytes of these files
     pixels: int = MAX_PIXELS  # of a universal sheet, or of all frames of an Aseprite file
+    side: int = MAX_SIDE  # pixels of a frame of an Aseprite file
 
     def check(self, name: str, files: int, size: int) -> None:
         if files > self.files or size > self.unpacked:
@@ -82,7 +83,7 @@ def parse_character(data: bytes, name: str, bounds: Bounds = Bounds()) -> Charac
     if source.suffix == ".zip":
         return _of_sheets(_unpacked(io.BytesIO(data), name, bounds), source)
     if source.suffix in SUFFIXES:
-        frames, durations, tags = parse_aseprite_file(data, name, bounds.pixels)
+        frames, durations, tags = parse_aseprite_file(data, name, bounds.pixels, bounds.side)
         return _of_tags(Sheet(frames, np.array(durations, np.int64), tags), source)
     if source.suffix == ".json":
         raise UserError(f"{name} needs its picture: save the sprite as an .aseprite file")

@@ -170,7 +170,8 @@ def _complete(studio: Studio, body: CompleteBody, stored: StoredFile) -> Complet
     remarks = _remarks(character, parts)
     predictor = studio.models.model(body.model).predictor if any(part.steps for part in parts) else None
     checks, drafts = complete(predictor, parts, body.force, remarks.append, studio.queue.report)
-    scale = 1 if _side(character) >= LARGE_CELL else ENLARGED
+    side = max(next(iter(character.clips.values())).shape[1:3])
+    scale = 1 if side >= LARGE_CELL else ENLARGED
     data = _zip(completion_files(character, parts, checks, drafts, body.model, scale))
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", character.name).strip("._") or "character"
     result = StoredFile(id_of(data), f"{stem}-complete.zip", data)
@@ -223,17 +224,11 @@ def _remarks(character: Character, parts: list[Part]) -> list[str]:
 
 
 def _read(stored: StoredFile, limits: Limits) -> Character:
-    bounds = Bounds(limits.unpacked_files, limits.unpacked_bytes, limits.upload_pixels)
+    bounds = Bounds(limits.unpacked_files, limits.unpacked_bytes, limits.upload_pixels, MAX_CELL)
     character = parse_character(stored.data, stored.name, bounds)
-    if (side := _side(character)) > MAX_CELL:
-        raise UserError(f"frames of {side} pixels a side are too large for a character: at most {MAX_CELL}")
     if (count := len(character.animations)) > MAX_ANIMATIONS:
         raise UserError(f"{count:,} animations are too many for a character: at most {MAX_ANIMATIONS}")
     return character
-
-
-def _side(character: Character) -> int:
-    return max(next(iter(character.clips.values())).shape[1:3])
 
 
 def _plain(name: str) -> str:
