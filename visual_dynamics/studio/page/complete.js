@@ -57,12 +57,12 @@ async function complete(form) {
   find("#complete-result").replaceChildren(
     make("div", { className: "controls" },
       button("Download all as ZIP", () => attempt(() => download(found)), { className: "primary" }),
-      make("span", { className: "hint" }, `${counted(found.frames, "new frame")}, ${marked} of them doubtful (red border): ` +
-        `the expected error is above ${Math.round(100 * found.limit)} % of that of standing still. All are drafts.`)),
+      make("span", { className: "hint" }, `${counted(found.frames, "new frame")}. ${marked || "None"} of them are doubtful (red ` +
+        `border): the expected error is above ${Math.round(100 * found.limit)} % of that of standing still.`)),
     make("ul", { className: "plain" }, ...lines(found.remarks)),
     ...(await Promise.all(found.animations.map((animation) => card(animation, found.limit)))));
   play();
-  say(`${counted(found.frames, "frame")} drawn, ${marked} of them doubtful`);
+  say(`${counted(found.frames, "frame")} drawn, ${marked || "none"} of them doubtful`);
 }
 
 /** The chosen model if it can; else the shipped one. */
