@@ -57,8 +57,8 @@ async function complete(form) {
   find("#complete-result").replaceChildren(
     make("div", { className: "controls" },
       button("Download all as ZIP", () => attempt(() => download(found)), { className: "primary" }),
-      make("span", { className: "hint" }, `${counted(found.frames, "new frame")}. ${marked || "None"} of them are doubtful (red ` +
-        `border): the expected error is above ${Math.round(100 * found.limit)} % of that of standing still.`)),
+      make("span", { className: "hint" }, `${counted(found.frames, "new frame")}, ${marked || "none"} of them doubtful. A doubtful ` +
+        `frame has a red border: its expected error is above ${Math.round(100 * found.limit)} % of that of standing still.`)),
     make("ul", { className: "plain" }, ...lines(found.remarks)),
     ...(await Promise.all(found.animations.map((animation) => card(animation, found.limit)))));
   play();
