@@ -318,7 +318,8 @@ def _one_line_errors(name: str, formats: Sequence[str] = tuple(FORMATS)) -> Iter
         problem, cause = str(error), error.__cause__
     except UnidentifiedImageError as error:
         *names, last = dict.fromkeys(FORMATS[form] for form in formats)
-        problem, cause = f"it is not a readable {', '.join(names)} or {last} picture", error
+        known = f"{', '.join(names)} or {last}" if names else last
+        problem, cause = f"it is not a readable {known} picture", error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         problem, cause = f"the picture is too large ({SIZE_LIMITS})", error
     except MemoryError as error:

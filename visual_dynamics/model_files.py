@@ -136,6 +136,12 @@ class Header:
     def encodes_motion(self) -> bool:
         return any(name.startswith(MOTION_ENCODER) for name in self.shapes)
 
+    @property
+    def knows_neighbours(self) -> bool:
+        """Whether it was trained on neighbouring frames: then each frame is made from the one before it."""
+        config = self.training.get("config", {})
+        return isinstance(config, dict) and config.get("between") in ("neighbours", "mostly")
+
 
 def read_header(path: Path) -> Header:
     """What is no model file (truncated, foreign, of another version) is a UserError of one line."""

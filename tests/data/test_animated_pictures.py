@@ -84,8 +84,8 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheets, "MAX_FRAMES", 2)
     assert "walk.gif: it has more than 2 frames" in complaint(path)
     monkeypatch.undo()
-    monkeypatch.setattr(sheets, "MAX_PIXELS", 3 * 24 - 1)
-    assert "walk.gif: its frames are too large together" in complaint(path)
+    with pytest.raises(UserError, match=r"walk\.gif: its frames are too large together"):
+        sheets.read_frames(path, max_pixels=3 * 24 - 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

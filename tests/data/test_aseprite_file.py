@@ -173,6 +173,21 @@ def test_damage_is_one_line(data: bytes, words: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_limits_of_who_reads_it() -> None:
+    data = aseprite_file(frames(), [1, 2, 3], TAGS)
+    count, height, width, _ = frames().shape
+    whole = count * height * width
+    assert len(parse_aseprite_file(data, "it", whole, max(height, width)).frames) == count
+    for pixels, side, words in ((whole - 1, 99, "too large together"), (whole, max(height, width) - 1, "a side")):
+        with pytest.raises(UserError, match=words):
+            parse_aseprite_file(data, "it", pixels, side)
+    many = [[linked(0, 0)] for _ in range(20)]
+    data = file_of([layer(), cel(0, 0, 0, solid(1, 2, 3, 255))], *many)
+    whole = parse_aseprite_file(data, "it").frames[..., 0].size
+    with pytest.raises(UserError, match="its layers are too large together"):  # a large cel in each of small frames
+        parse_aseprite_file(file_of([layer(), cel(0, 0, 0, np.ones((10, 10, 4), np.uint8))], *many), "it", whole, 99)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 255), st.integers(0, 400))
 def test_no_change_of_a_byte_is_a_foreign_error(place: int, value: int, cut: int) -> None:

@@ -14,12 +14,12 @@ import typer
 from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
-from visual_dynamics.cli.animate import animate, knows_neighbours
+from visual_dynamics.cli.animate import animate
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
 from visual_dynamics.errors import UserError
-from visual_dynamics.model_files import find_weights, read_header
+from visual_dynamics.model_files import Header, find_weights, read_header
 from visual_dynamics.sprites import sheets
 from visual_dynamics.sprites.align import Alignment, Place
 from visual_dynamics.sprites.files import encode_sprite_clip
@@ -114,7 +114,7 @@ def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     methods: list[str] = []
-    monkeypatch.setattr("visual_dynamics.cli.animate.knows_neighbours", lambda model: True)
+    monkeypatch.setattr(Header, "knows_neighbours", True)
     real = sheets.animate_sheet
     monkeypatch.setattr(sheets, "animate_sheet", lambda *given: methods.append(given[4]) or real(*given))
     command("hero.json", "other.png", "--tag", "fall", "--loop", "--out", "new")
@@ -122,8 +122,8 @@ def test_a_model_of_neighbours_makes_each_frame_from_the_one_before(
 
 
 def test_which_models_know_neighbours() -> None:
-    assert knows_neighbours(read_header(find_weights("sprites")))
-    assert not knows_neighbours(read_header(find_weights("sprites-poses")))
+    assert read_header(find_weights("sprites")).knows_neighbours
+    assert not read_header(find_weights("sprites-poses")).knows_neighbours
 
 
 def test_help_tells_what_becomes_of_half_transparent_pixels(

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
 )
 
 HOST = {"host": "localhost"}
-SLOW = {"/api/animate", "/api/relations"}  # seconds for every request that works
+SLOW = {"/api/animate", "/api/complete", "/api/relations"}  # seconds for every request that works, or an upload first
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 

@@ -85,7 +85,7 @@ def animate(
         moving = read_sheet(reference, size, rows)
         still = read_target(target, size, moving, rows)
         header = sprite_model(model)
-        chained = knows_neighbours(header)
+        chained = header.knows_neighbours
         guide = None if guide == "none" else guide or GUIDES.get(model)
         if guide and chained:
             raise UserError(f"--guide helps a model of poses, but {model} is one of neighbouring frames")
@@ -126,11 +126,6 @@ def sprite_model(name: str) -> Header:
         hint = f"choose {fit}, or one that was trained with --preset sprites"
         raise UserError(f"{name} was not trained on a black background, on which sprites are animated: {hint}")
     return header
-
-
-def knows_neighbours(header: Header) -> bool:
-    """Whether a model was trained on neighbouring frames: then each frame is made from the one before it."""
-    return header.training.get("config", {}).get("between") in ("neighbours", "mostly")
 
 
 def write_animation(folder: ResultFolder, animation: Animation, scale: int, also: Sequence[str] = ()) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visual_dynamics.cli.animate import knows_neighbours, sprite_model
+from visual_dynamics.cli.animate import sprite_model
 from visual_dynamics.cli.options import (
     ModelOption,
     OutOption,
@@ -53,7 +53,7 @@ def complete_character(
     with ResultFolder(out, overwrite) as folder:
         if path.is_dir() and out.resolve() == path.resolve():
             raise UserError("results do not go into the folder of the character: choose another one with --out")
-        if knows_neighbours(sprite_model(model)):
+        if sprite_model(model).knows_neighbours:
             raise UserError(f"{model} knows neighbouring frames only: choose a model of poses, such as sprites-poses")
         character = read_character(path)
         given = [read_character(each) for each in reference or ()]

@@ -80,11 +80,13 @@ class _Content:
     width: int
     height: int
     depth: int
+    max_pixels: int  # of all frames
     layers: list[_Layer] = field(default_factory=list)
     cels: list[dict[int, _Cel]] = field(default_factory=list)  # by layer, for each frame
     palette: Pixels = field(default_factory=lambda: np.zeros((256, 4), np.uint8))
     tags: list[Tag] = field(default_factory=list)
     pixels: int = 0  # of all cels
+    laid: int = 0  # the same, linked cels as often as they are linked, which takes few bytes
 
 
 class _BrokenError(Exception):
@@ -99,17 +101,17 @@ def read_aseprite_file(path: Path) -> Animation:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def parse_aseprite_file(data: bytes, name: str) -> Animation:
-    """`read_aseprite_file` for a file that is in memory; `name` stands in error messages."""
+def parse_aseprite_file(data: bytes, name: str, max_pixels: int = MAX_PIXELS, max_side: int = MAX_SIDE) -> Animation:
+    """`read_aseprite_file` for a file in memory, called `name`. max_pixels: of all frames; max_side: of one."""
     try:
-        return _parse(data)
+        return _parse(data, max_pixels, max_side)
     except _BrokenError as error:
         raise UserError(f"cannot read {name} as an Aseprite file: {error}") from error
     except (struct.error, LookupError, ValueError, zlib.error) as error:
         raise UserError(f"cannot read {name} as an Aseprite file: it is damaged or cut off") from error
 
 
-def _parse(data: bytes) -> Animation:
+def _parse(data: bytes, max_pixels: int, max_side: int) -> Animation:
     if len(data) > MAX_BYTES:
         raise _BrokenError(f"it is too large (at most {MAX_BYTES:,} bytes)")
     magic, count, width, height, depth, flags = struct.unpack_from("<HHHHHI", data, 4)
@@ -117,12 +119,11 @@ def _parse(data: bytes) -> Animation:
         raise _BrokenError("it is none")
     if depth not in DEPTHS:
         raise _BrokenError(f"its pixels have {depth} bits")
-    if not (0 < count <= MAX_FRAMES and min(width, height) > 0 and max(width, height) <= MAX_SIDE):
-        raise _BrokenError(f"it has {count:,} frames of {width} x {height} pixels")
-    if count * width * height > MAX_PIXELS:
-        raise _BrokenError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
-    content = _Content(width, height, depth)
-    transparent = data[28]
+    if not (0 < count <= MAX_FRAMES and min(width, height) > 0 and max(width, height) <= max_side):
+        raise _BrokenError(f"it has {count:,} frames of {width} x {height} pixels (at most {max_side:,} a side)")
+    if count * width * height > max_pixels:
+        raise _BrokenError(f"its frames are too large together (at most {max_pixels // 10**6} million pixels)")
+    content = _Content(width, height, depth, max_pixels)
     durations = []
     place = HEADER
     for number in range(count):
@@ -132,7 +133,7 @@ def _parse(data: bytes) -> Animation:
         durations.append(duration or USUAL_DURATION)
         content.cels.append({})
         for kind, chunk in _chunks(data, place + FRAME_HEADER, chunks or old_chunks):
-            _read_chunk(content, number, kind, chunk, transparent, bool(flags & 1))
+            _read_chunk(content, number, kind, chunk, data[28], bool(flags & 1))
         place += size
     frames = np.stack([_flatten(content, number) for number in range(count)])
     return Animation(frames, durations, tuple(tag for tag in content.tags if tag.last < count))
@@ -160,6 +161,9 @@ def _read_chunk(
     elif kind == CEL:
         cel = _read_cel(content, chunk, transparent)
         content.cels[number][cel.layer] = cel
+        content.laid += cel.pixels.size // 4
+        if content.laid > 8 * content.max_pixels:
+            raise _BrokenError("its layers are too large together")
     elif kind == TAGS:
         place = 10
         for _ in range(struct.unpack_from("<H", chunk)[0]):
@@ -194,7 +198,7 @@ def _read_cel(content: _Content, chunk: bytes, transparent: int) -> _Cel:
     width, height = struct.unpack_from("<HH", chunk, 16)
     size = width * height * DEPTHS[content.depth]
     content.pixels += width * height
-    if content.pixels > 2 * MAX_PIXELS:
+    if content.pixels > 2 * content.max_pixels:
         raise _BrokenError("its layers are too large together")
     data = chunk[20:] if form == RAW else zlib.decompressobj().decompress(chunk[20:], size)
     values = np.frombuffer(data, np.uint8, size).reshape(height, width, -1)

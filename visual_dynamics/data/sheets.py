@@ -6,6 +6,7 @@ Letters in shape comments: T frames, H, W height and width of a frame in pixels.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from PIL import Image
 from visual_dynamics.data.aseprite import LONGEST_DURATION, USUAL_DURATION, Layout, Tag, read_layout
 from visual_dynamics.data.aseprite_file import SUFFIXES, read_aseprite_file
 from visual_dynamics.errors import UserError
-from visual_dynamics.images import MAX_PIXELS, Pixels, decode, open_image
+from visual_dynamics.images import FORMATS, MAX_PIXELS, Pixels, decode, open_image
 
 PICTURE_SUFFIXES = (".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 DESCRIBED = (".json", *SUFFIXES)  # such files say themselves where their frames are
@@ -204,11 +205,16 @@ def _read_rgba(path: Path) -> Pixels:
     return frames[0]
 
 
-def read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
-    """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated."""
+def read_frames(
+    source: Path | bytes, name: str | None = None, formats: Sequence[str] = tuple(FORMATS), max_pixels: int = MAX_PIXELS
+) -> tuple[Pixels, npt.NDArray[np.int64]]:
+    """(T, H, W, 4) and milliseconds (T,); one frame, which lasts 100 ms, where the picture is not animated.
+
+    max_pixels: of all frames together. `name` stands for bytes in error messages.
+    """
     frames: list[Pixels] = []
     durations: list[int] = []
-    with open_image(path) as image:
+    with open_image(source, name, formats, max_pixels) as image:
         for place in range(MAX_FRAMES + 2 if _is_animated(image) else 1):
             try:
                 image.seek(place)
@@ -216,15 +222,15 @@ def read_frames(path: Path) -> tuple[Pixels, npt.NDArray[np.int64]]:
                 break
             if place == 0 and image.info.get("default_image"):  # of a PNG, for programs that know no animations
                 continue
-            frames.append(decode(image).rgba)
+            frames.append(decode(image, max_pixels).rgba)
             time = image.info.get("duration", 0)  # known once the frame is decoded
             durations.append(min(max(1, round(time)), LONGEST_DURATION) if time > 0 else USUAL_DURATION)
             if frames[-1].shape != frames[0].shape:
                 raise UserError(f"its frames differ in size: {_size(frames[0])}, {_size(frames[-1])}")
             if len(frames) > MAX_FRAMES:
                 raise UserError(f"it has more than {MAX_FRAMES:,} frames")
-            if frames[0].size // 4 * len(frames) > MAX_PIXELS:
-                raise UserError(f"its frames are too large together (at most {MAX_PIXELS // 10**6} million pixels)")
+            if frames[0].size // 4 * len(frames) > max_pixels:
+                raise UserError(f"its frames are too large together (at most {max_pixels // 10**6} million pixels)")
         return np.stack(frames), np.array(durations, np.int64)
 
 

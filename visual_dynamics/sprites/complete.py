@@ -79,7 +79,7 @@ def complete(
         checks.append(check(predictor, part, step) if part.steps and predictor else None)
         if (words := expectation(part, checks[-1])) and checks[-1]:
             if checks[-1].error >= WORTHLESS and not force:
-                raise UserError(f"{words}: train a model on sheets of this style, give a --reference, or --force")
+                raise UserError(f"{words}: train a model on sheets of this style, take another reference, or force it")
             report(words)
     drafts = Drafts({}, {})
     for part, checked in zip(parts, checks, strict=True):

@@ -92,7 +92,8 @@ def described(parts: Sequence[Part]) -> list[str]:
     """A line on each reference, and one where the character is taken for a layer."""
     lines = [f"{', '.join(part.animations)}: after {part.reference.name}" for part in parts]
     if parts and parts[0].layer:
-        lines.append(f"{parts[0].character.name} is taken for a layer, as it covers little of a body (else: --whole)")
+        name = parts[0].character.name
+        lines.append(f"{name} is taken for a layer, as it covers little of a body (else say that it is whole)")
     for part in parts:
         if (shared := overlap_of(part.target, part.reference.clips).union) < UNLIKE:
             lines.append(f"{part.reference.name} has another shape: {shared:.0%} of the silhouettes are in common")

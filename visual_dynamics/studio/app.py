@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from visual_dynamics.provenance import package_version
-from visual_dynamics.studio import futures, inside, motion, motion_library, transfer
+from visual_dynamics.studio import completion, futures, inside, motion, motion_library, transfer
 from visual_dynamics.studio.state import Here, Limits, Settings, Studio, client_of
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
@@ -57,14 +57,20 @@ class QueueShown(BaseModel):
 
     length: int = Field(description="Jobs that wait or run")
     place: int | None = Field(description="Jobs before the ticket's own; null if that is not in the queue")
+    done: int = Field(default=0, description="Frames that the ticket's job has drawn, where it counts them")
+    total: int = Field(default=0, description="Frames that it will have drawn; 0 where it does not count them")
 
 
 @queue.get("/line", include_in_schema=False)  # its name in the first release
 @queue.get("/queue")
 def show_queue(request: Request, studio: Here, ticket: Annotated[str, Field(max_length=64)] = "") -> QueueShown:
     """The length of the queue, and the position of a ticket in it."""
-    place = studio.queue.position(client_of(request), ticket) if ticket else None
-    return QueueShown(length=len(studio.queue), place=place)
+    length = len(studio.queue)
+    if not ticket:
+        return QueueShown(length=length, place=None)
+    client = client_of(request)
+    done, total = studio.queue.progress(client, ticket)
+    return QueueShown(length=length, place=studio.queue.position(client, ticket), done=done, total=total)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -90,8 +96,8 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_name,
     )
     app.state.studio = studio
-    parts = futures.router, motion.router, motion_library.router, transfer.router, inside.router, futures.files, queue
-    for router in parts:
+    own = futures.router, motion.router, motion_library.router, transfer.router, completion.router, inside.router
+    for router in (*own, futures.files, queue):
         app.include_router(router, prefix="/api", responses=ERRORS)
     _add_pages(app, settings)
     send_errors_as_json(app)
@@ -109,7 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _most_bytes(limits: Limits, path: str) -> int:
     if path.startswith("/study/"):
         return MAX_BODY
-    return limits.upload_bytes if path == "/api/images" else limits.json_bytes
+    return limits.upload_bytes if path in ("/api/images", "/api/characters") else limits.json_bytes
 
 
 def _add_pages(app: FastAPI, settings: Settings) -> None:

@@ -9,7 +9,6 @@ import zipfile
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -46,8 +45,6 @@ from visual_dynamics.studio.state import Here
 MAX_COUNT, MAX_FIRST, MAX_PIXEL = 32, 100_000, 100_000.0
 Pixel = Annotated[float, Field(ge=-MAX_PIXEL, le=MAX_PIXEL, allow_inf_nan=False)]
 router = APIRouter(tags=["futures"])
-_uploads = CapacityLimiter(16)  # at a time: their bytes are in memory
-_decoders = CapacityLimiter(2)  # at a time, in threads
 
 UPLOAD = {
     "requestBody": {
@@ -73,6 +70,7 @@ class ModelShown(BaseModel):
     sources: list[str] = Field(description="Where z may come from; the first is the default")
     sprites: bool = Field(description="Whether it is for sprites, drawn on black")
     reads_motion: bool = Field(description="Whether it can read the motion of a pair")
+    completes: bool = Field(description="Whether it can complete a character: it knows any two poses of sprites")
     samples: list[str] = Field(description="Images of the studio that suit it")
 
 
@@ -137,6 +135,7 @@ def list_models(studio: Here) -> list[ModelShown]:
             sources=file.sources,
             sprites=file.of_sprites,
             reads_motion=file.header.encodes_motion,
+            completes=file.completes,
             samples=samples_like(file.data, file.of_sprites),
         )
         for file in studio.models.files.values()
@@ -153,10 +152,7 @@ def list_samples(studio: Here) -> list[PictureShown]:
 async def upload(request: Request, studio: Here, exact: Exact = False) -> PictureShown:
     """Upload a picture. Other requests use its id, as long as the cache of the studio holds the picture."""
     limit = studio.settings.limits.upload_pixels
-    async with _uploads:
-        data = await request.body()
-        pixels = await to_thread.run_sync(decode_upload, data, limit, exact, limiter=_decoders)
-        return await to_thread.run_sync(lambda: shown(studio.pictures.keep(pixels)))
+    return await studio.decode(request, lambda data: shown(studio.pictures.keep(decode_upload(data, limit, exact))))
 
 
 @router.post("/futures")

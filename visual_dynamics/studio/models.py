@@ -111,6 +111,11 @@ class ModelFile:
         return self.config.background == 0
 
     @property
+    def completes(self) -> bool:
+        """Whether it knows any two poses of a sprite, as it takes to complete a character."""
+        return self.of_sprites and not self.header.knows_neighbours
+
+    @property
     def data(self) -> str:
         """What it was trained on, "shapes" for example; empty if the file does not say so."""
         config = self.header.training.get("config", {})

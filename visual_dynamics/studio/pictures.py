@@ -6,10 +6,7 @@ The samples are scenes of the Shapes world, plain and textured, drawn people, an
 from __future__ import annotations
 
 import base64
-import hashlib
 import math
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -24,7 +21,7 @@ from visual_dynamics.data.shapes import clear_scenes, images
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Color, Pixels, read_picture, resized, shrink
 from visual_dynamics.media import encode_png
-from visual_dynamics.web import RequestError
+from visual_dynamics.studio.kept import Kept, id_of
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # of uploads
 LONGEST_SIDE = 2_048  # of stored pictures; larger ones are averaged down
@@ -64,37 +61,18 @@ class StoredPicture:
 
 
 class Pictures:
-    """A cache of pictures by id: samples stay, the least recently used uploads are dropped. Safe for threads."""
+    """Pictures by id: samples stay, the least recently used uploads are dropped."""
 
     def __init__(self, samples: dict[str, Pixels], max_bytes: int) -> None:
         self.samples = {name: StoredPicture(name, pixels) for name, pixels in samples.items()}
-        self.max_bytes = max_bytes
-        self._kept: OrderedDict[str, StoredPicture] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._kept = Kept[StoredPicture](max_bytes, "no image {} is here, or no longer: upload it")
 
     def keep(self, pixels: Pixels) -> StoredPicture:
-        """The same pixels have the same id; nobody can guess the ids of others."""
-        shape = repr(pixels.shape).encode()
-        picture = StoredPicture(hashlib.sha256(shape + pixels.tobytes()).hexdigest()[:32], pixels)
-        with self._lock:
-            if picture.id not in self._kept:
-                self._kept[picture.id] = picture
-                self._bytes += pixels.nbytes
-            self._kept.move_to_end(picture.id)
-            while self._bytes > self.max_bytes and len(self._kept) > 1:
-                _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.pixels.nbytes
-        return picture
+        name = id_of(repr(pixels.shape).encode(), pixels.tobytes())
+        return self._kept.keep(name, StoredPicture(name, pixels), pixels.nbytes)
 
     def find(self, name: str) -> StoredPicture:
-        if name in self.samples:
-            return self.samples[name]
-        with self._lock:
-            if name not in self._kept:
-                raise RequestError(404, f"no image {name!r} is here, or no longer: upload it")
-            self._kept.move_to_end(name)
-            return self._kept[name]
+        return self.samples[name] if name in self.samples else self._kept.find(name)
 
 
 def as_url(pixels: Pixels) -> str:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import torch
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
+from visual_dynamics.studio.kept import Kept, StoredFile
 from visual_dynamics.studio.models import FIRST_MODEL, FIRST_SAMPLE, ImageBody, Models, Seen
 from visual_dynamics.studio.pictures import Pictures, draw_samples
 from visual_dynamics.web import RequestError
@@ -26,6 +28,8 @@ T = TypeVar("T")
 RETRY_AFTER = 2  # seconds until a client should try again
 CLOSING = 5.0  # seconds that a closing studio waits for the running job
 CLIENT_GONE = 499  # nobody reads this response
+_uploads = CapacityLimiter(16)  # at a time: their bytes are in memory
+_decoders = CapacityLimiter(2)  # at a time, in threads
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,11 @@ class Limits:
     upload_bytes: int = 10_000_000
     upload_pixels: int = 16_000_000  # decoded
     full_size_pixels: int = 8_000_000  # of all pictures of a response at the size of the picture
+    unpacked_bytes: int = 2**25  # of the files in a ZIP
+    unpacked_files: int = 500
     json_bytes: int = 2_000_000
     image_bytes: int = 256_000_000  # of all pictures in memory together
+    file_bytes: int = 128_000_000  # of all uploaded and completed characters in memory together
     queue_length: int = 32  # jobs of all clients
     queue_per_client: int = 8
     requests_per_second: float = 25.0  # of one address, on average; a slider sends ten a second
@@ -66,6 +73,9 @@ class Studio:
         self.queue = Queue(settings.limits.queue_length, settings.limits.queue_per_client)
         self.models = Models(settings.models, settings.device, self.queue.check)
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
+        missing = "no character {} is here, or no longer: "
+        self.characters = Kept[StoredFile](settings.limits.file_bytes // 2, missing + "upload it")
+        self.completed = Kept[StoredFile](settings.limits.file_bytes // 2, missing + "complete it again")
 
     def warm_up(self) -> None:
         """Load the first model while people look at the page: the first results come at once."""
@@ -79,6 +89,12 @@ class Studio:
     def most_pixels(self, full_size: bool) -> int | None:
         """Of all pictures of a response at full size; None for results of the model's size."""
         return self.settings.limits.full_size_pixels if full_size else None
+
+    async def decode(self, request: Request, decode: Callable[[bytes], T]) -> T:
+        """Decode the body of a request, beside the queue."""
+        async with _uploads:
+            data = await request.body()
+            return await to_thread.run_sync(decode, data, limiter=_decoders)
 
     async def compute(self, request: Request, work: Callable[[], T]) -> T:
         """Do the work of a request in the queue."""
@@ -116,6 +132,7 @@ class Job:
     work: Callable[[], Any]
     result: Future[Any] = field(default_factory=Future)
     finished: int = 0  # in order of completion, from 1
+    progress: tuple[int, int] = 0, 0  # parts done, and all; 0 where they are not counted
     wanted: bool = True
 
 
@@ -166,13 +183,27 @@ class Queue:
         if job and not job.wanted:
             raise JobCancelledError
 
+    def report(self, done: int, total: int) -> None:
+        """Long work calls this to say how far it is."""
+        self.check()
+        if self._running:
+            self._running.progress = done, total
+
     def position(self, client: str, ticket: str) -> int | None:
         """The number of jobs before the one with that ticket; None if it is not in the queue."""
+        return self._found(client, ticket)[0]
+
+    def progress(self, client: str, ticket: str) -> tuple[int, int]:
+        """How far the job with that ticket is: parts done, and all."""
+        job = self._found(client, ticket)[1]
+        return job.progress if job else (0, 0)
+
+    def _found(self, client: str, ticket: str) -> tuple[int, Job] | tuple[None, None]:
         with self._changed:
             for position, job in enumerate(self._jobs.values()):
                 if job.ticket == ticket and job.client == client:
-                    return position
-        return None
+                    return position, job
+        return None, None
 
     def __len__(self) -> int:
         return len(self._jobs)

@@ -60,8 +60,9 @@ function watchQueue(ticket, control) {
     say("Working …");
     find("#cancel").hidden = false;
     try {
-      const { place } = await (await fetch(`/api/queue?ticket=${ticket}`, { signal: control.signal })).json();
+      const { place, done, total } = await (await fetch(`/api/queue?ticket=${ticket}`, { signal: control.signal })).json();
       if (timer !== null && place > 0) say(`In the queue: ${place} before you …`);
+      if (timer !== null) showProgress(done, total);
     } catch { /* the request itself shows its error */ }
     if (timer !== null) timer = setTimeout(look, 1000);
   }
@@ -71,9 +72,15 @@ function watchQueue(ticket, control) {
       timer = null;
       watched.delete(control);
       if (shown) say("");
+      showProgress(0, 0);
       if (watched.size === 0) hideCancel();
     },
   };
+}
+
+/** A bar beside the message, where the studio counts; screen readers read it where they want to. */
+function showProgress(done, total) {
+  Object.assign(find("#progress"), { value: done, max: total || 1, hidden: !total, title: `${done} of ${total} frames` });
 }
 
 function hideCancel() {

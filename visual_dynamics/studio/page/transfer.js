@@ -1,5 +1,6 @@
 // Transfer: a motion from a pair of frames to the picture, and whole animations of sprites.
 import { sendJson } from "./api.js";
+import { openComplete } from "./complete.js";
 import { button, figure, find, flip, make, save } from "./dom.js";
 import { attempt, RequestError, say } from "./messages.js";
 import { picture, state, upload, withPictures } from "./state.js";
@@ -11,6 +12,7 @@ let player = null;
 
 export async function openTransfer() {
   find("#animation").hidden = !state.model.sprites;
+  openComplete();
   if (samplesOf === state.model.name) return;
   samplesOf = state.model.name;
   const next = state.model.samples.find((id) => id.endsWith("-next"));
