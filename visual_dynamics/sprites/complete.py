@@ -240,21 +240,21 @@ def squared_errors(pairs: Sequence[tuple[Pixels, Pixels]]) -> Numbers:
 
 
 def _glass(own: Pixels) -> dict[int, int]:
-    """Colour -> alpha, of the colours mostly half-transparent in the character's pixels (N, 4)."""
-    visible = own[own[:, 3] >= OPAQUE]
-    glassy = visible[visible[:, 3] < 255]
-    some, every = (packed(pixels) & 0xFFFFFF for pixels in (glassy, visible))
-    found = {}
-    for colour in np.unique(some).tolist():
-        alphas = glassy[some == colour][:, 3]
-        if 2 * len(alphas) > int((every == colour).sum()):
-            found[colour] = int(np.bincount(alphas).argmax())
-    return found
+    """Colour -> its most frequent alpha, of colours mostly half-transparent in the character's pixels (N, 4)."""
+    alphas: dict[int, list[tuple[int, int]]] = defaultdict(list)  # of each colour, with how often it is there
+    for kind, count in zip(*np.unique(packed(own[own[:, 3] >= OPAQUE]), return_counts=True), strict=True):
+        alphas[int(kind) & 0xFFFFFF].append((int(kind) >> 24, int(count)))
+    glass = {}
+    for colour, found in alphas.items():
+        glassy = [(count, -alpha) for alpha, count in found if alpha < 255]
+        if 2 * sum(count for count, _ in glassy) > sum(count for _, count in found):
+            glass[colour] = -max(glassy)[1]
+    return glass
 
 
 def _with_alpha(frames: Pixels, glass: Mapping[int, int]) -> Pixels:
     """Opaque frames (n, H, W, 4), with the alpha of some colours."""
     result, colours, there = frames.copy(), packed(frames) & 0xFFFFFF, frames[..., 3] > 0
-    for colour, alpha in glass.items():
-        result[..., 3][(colours == colour) & there] = alpha
+    for colour in glass.keys() & set(np.unique(colours[there]).tolist()):
+        result[..., 3][(colours == colour) & there] = glass[colour]
     return result
