@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sprites.pairs import ReadsPairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Box
-from visual_dynamics.sampling.palette import over_black, palette_of
+from visual_dynamics.sampling.palette import opaque_pixels, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.animation import Method, _remembered, animate, animation_plan
 from visual_dynamics.sprites.frames import check_sprites, standing_boxes
@@ -134,6 +134,27 @@ def test_the_right_frames_in_the_right_order(method: Method, loop: bool, pose: i
     assert result.shape == (6, *size, 4) and np.array_equal(result, truth)
     plan = animation_plan(6, pose, method, loop)
     assert sorted(oracle.encoded) == sorted((source, frame) for source, frames in plan.items() for frame in frames)
+
+
+def test_motions_that_are_known_are_not_encoded_again() -> None:
+    reference, truth = walker(4), walker(4, 11, 15, GREEN)
+    oracle, codes = Oracle(reference, truth), torch.tensor([[0, frame] for frame in range(4)])
+    assert np.array_equal(animate(oracle, reference, truth[0], codes=codes), truth)  # type: ignore[arg-type]
+    assert not oracle.encoded
+    with pytest.raises(ValueError, match="codes are for direct, without a guide"):
+        animate(oracle, reference, truth[0], method="chained", codes=codes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["chained", "direct"])
+def test_each_frame_is_cut_out_once(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[int] = []
+    monkeypatch.setattr(
+        "visual_dynamics.sprites.animation.opaque_pixels",
+        lambda frames, examples: cut.append(len(frames)) or opaque_pixels(frames, examples),
+    )
+    reference, truth = walker(6), walker(6, color=GREEN)
+    animate(Oracle(reference, truth), reference, truth[0], method=method)  # type: ignore[arg-type]
+    assert cut == [1] * 5
 
 
 @pytest.mark.parametrize("loop", [False, True])

@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
+from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.bodies import shipped_bodies
 from visual_dynamics.sprites.characters import Character, Clips, Key
-from visual_dynamics.sprites.complete import Drafts, complete
+from visual_dynamics.sprites.complete import CHECKED, Drafts, check, complete, draw
 from visual_dynamics.sprites.completion_files import MARK, contact_sheet, credits_text, marked
 from visual_dynamics.sprites.missing import Part, by_likeness, colour_map, is_layer, plan, recoloured
 
@@ -42,6 +45,23 @@ class Adding:
 
 class Still(Adding):
     still: ClassVar[bool] = True
+
+
+class Counting(Adding):
+    """Remembers what it encodes."""
+
+    def __init__(self) -> None:
+        self.pictures: list[bytes] = []
+        self.motions: list[bytes] = []
+
+    def encode(self, before: Tensor, after: Tensor) -> Any:
+        pairs = torch.cat([before, after], dim=-1).reshape(-1, 3, 64, 128)
+        self.motions += [pair.numpy().tobytes() for pair in pairs]
+        return super().encode(before, after)
+
+    def encode_image(self, frame: Tensor) -> Tensor:
+        self.pictures.append(frame.contiguous().numpy().tobytes())
+        return super().encode_image(frame)
 
 
 def body(left: int, colour: tuple[int, ...] = RED) -> Pixels:
@@ -121,6 +141,47 @@ def test_a_frame_that_looks_like_a_known_one_is_that_one() -> None:
     (part,) = plan(hero, [reference])
     _, drafts = complete(Still(), [part], force=True)  # type: ignore[arg-type]
     assert np.array_equal(drafts.clips[RUN][0], hero.clips[WALK][1]) and drafts.doubts[RUN] == [0]
+
+
+def test_each_picture_and_each_motion_is_encoded_once() -> None:
+    run = np.concatenate(
+        [clips(RUN)[RUN], clips(RUN)[RUN][1:], clips(WALK)[WALK][2:]]
+    )  # with poses held, and a known one
+    (part,) = plan(Character("hero", with_hat(clips(WALK))), [Character("it", clips(WALK) | {RUN: run})])
+    model = Counting()
+    checked = check(model, part)  # type: ignore[arg-type]
+    model.pictures, model.motions = [], []
+    drafts = draw(model, part, checked)  # type: ignore[arg-type]
+    assert len(model.pictures) == len(set(model.pictures)) == 2  # hero and reference in the only start
+    assert len(model.motions) == len(set(model.motions)) == 3
+    made, doubts = drafts.clips[RUN], drafts.doubts[RUN]
+    assert np.array_equal(made[1:3], made[3:5]) and np.array_equal(doubts[1:3], doubts[3:5])
+    assert np.array_equal(made[5], part.target[WALK][2]) and doubts[5] == 0
+    assert np.array_equal(made[:3], drawn(Character("hero", with_hat(clips(WALK))))[1].clips[RUN])
+
+
+def test_results_are_the_same_with_any_number_of_threads(tiny_network: VisualDynamics) -> None:
+    small = {key: np.ascontiguousarray(frames[:, 14:62:4, 16:48:3]) for key, frames in clips(WALK, RUN, CLIMB).items()}
+    hero = {key: np.ascontiguousarray(frames[..., [1, 0, 2, 3]]) for key, frames in small.items() if key != RUN}
+    hero[WALK][:, 1, 3] = GREEN  # no palette swap
+    (part,) = plan(Character("hero", hero), [Character("it", small)])
+    usual, found = torch.get_num_threads(), []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        found.append(complete(Predictor(tiny_network), [part], force=True))
+    torch.set_num_threads(usual)
+    ((first,), drafts), *others = found
+    for (checked,), again in others:
+        assert checked and first and checked.alignment == first.alignment and checked.scale == first.scale
+        assert np.array_equal(again.clips[RUN], drafts.clips[RUN])
+        assert np.array_equal(again.doubts[RUN], drafts.doubts[RUN])
+
+
+def test_progress_ends_with_all_frames() -> None:
+    seen: list[tuple[int, int]] = []
+    parts = plan(Character("hero", with_hat(clips(WALK))), [REFERENCE])
+    complete(Adding(), parts, progress=lambda done, total: seen.append((done, total)))  # type: ignore[arg-type]
+    assert seen == sorted(seen) and seen[-1] == (CHECKED + 3, CHECKED + 3)
 
 
 def test_of_equal_starts_the_standing_one_is_taken() -> None:

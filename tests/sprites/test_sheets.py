@@ -148,7 +148,7 @@ def test_frames_share_the_palette_of_all_that_are_used(predictor: Predictor, mon
     seen = []
     monkeypatch.setattr(
         "visual_dynamics.sprites.sheets.animate",
-        lambda predictor, frames, target, *rest: [seen.append(rest[-3]), np.repeat(target[None], len(frames), 0)][1],
+        lambda predictor, frames, target, *rest: [seen.append(rest[3]), np.repeat(target[None], len(frames), 0)][1],
     )
     target = sheet(
         np.concatenate([hero(1, BLUE), hero(1), hero(1, (9, 9, 9))]), Tag("fall", 0, 0), Tag("walk/up", 1, 2)

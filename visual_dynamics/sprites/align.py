@@ -26,6 +26,7 @@ from torch import Tensor
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, Mask, over_black
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.threads import in_threads
 from visual_dynamics.sprites.frames import standing_boxes, with_hard_edges
 
 # The characters of Reed et al., which the shipped models learned from: in the first frames of the 21 animations of 50
@@ -201,9 +202,9 @@ def _align_reference(
     errors: dict[Place, float] = {}
 
     def score(place: Place) -> float:
-        rebuilt, copied = _rebuilt(predictor, examples, place)
-        errors[place] = float(np.median(rebuilt))
-        return float(np.median(np.divide(rebuilt, copied)))
+        found = np.array(list(in_threads(lambda example: _rebuilt(predictor, example, place), examples)))  # (n, 2)
+        errors[place] = float(np.median(found[:, 0]))
+        return float(np.median(found[:, 0] / found[:, 1]))
 
     def stays(place: Place) -> bool:
         return all(_leaving(np.concatenate(example[:2]), place, size) <= LEAVING for example in examples)
@@ -233,16 +234,17 @@ def _align_target(
         near = max(abs(seed.top - beside.top), abs(seed.left - beside.left)) <= FAR * reference.factor
         return beside if near or not stays(seed) else seed
     pairs = [as_frames(np.concatenate([example.before, example.after[:1]]), reference, size) for example in examples]
-    codes = [(predictor.encode(pair[0], pair[1]).mean, predictor.encode(pair[1], pair[0]).mean) for pair in pairs]
+    codes = [predictor.encode(pair, pair.flip(0)).mean for pair in pairs]  # there and back
+
+    def miss(number: int, place: Place) -> float:
+        pair, (there, back) = pairs[number], codes[number]
+        frame = as_frames(examples[number].target, place, size)
+        moved = predictor.preview(predictor.encode_image(frame[0]), there[None])[0]
+        returned = predictor.preview(predictor.encode_image(moved), back[None])
+        return _error(returned, frame) / max(_error(pair[:1], pair[1:]), 1e-6)
 
     def score(place: Place) -> float:
-        errors = []
-        for example, pair, (there, back) in zip(examples, pairs, codes, strict=True):
-            frame = as_frames(example.target, place, size)
-            moved = predictor.preview(predictor.encode_image(frame[0]), there[None])[0]
-            returned = predictor.preview(predictor.encode_image(moved), back[None])
-            errors.append(_error(returned, frame) / max(_error(pair[:1], pair[1:]), 1e-6))
-        return float(np.median(errors))
+        return float(np.median(list(in_threads(lambda number: miss(number, place), range(len(examples))))))
 
     return _search(beside, score(beside), seed, score, stays, BETTER_TARGET)
 
@@ -268,16 +270,13 @@ def _search(
     return best
 
 
-def _rebuilt(predictor: Predictor, examples: Sequence[_Example], place: Place) -> tuple[list[float], list[float]]:
-    """For each example the mean error of its motions, encoded and applied to its own pose, and that of copying it."""
-    rebuilt, copied = [], []
-    for example in examples:
-        frames = as_frames(np.concatenate(example[:2]), place, predictor.size)
-        before, after = frames[0], frames[1:]
-        codes = predictor.encode(before.expand_as(after), after).mean
-        rebuilt.append(_error(predictor.preview(predictor.encode_image(before), codes), after))
-        copied.append(max(_error(before, after), 1e-6))
-    return rebuilt, copied
+def _rebuilt(predictor: Predictor, example: _Example, place: Place) -> tuple[float, float]:
+    """The mean error of an example's motions, encoded and applied to its own pose, and that of copying it."""
+    frames = as_frames(np.concatenate(example[:2]), place, predictor.size)
+    before, after = frames[0], frames[1:]
+    codes = predictor.encode(before.expand_as(after), after).mean
+    rebuilt = predictor.preview(predictor.encode_image(before), codes)
+    return _error(rebuilt, after), max(_error(before, after), 1e-6)
 
 
 def _error(frames: Tensor, truth: Tensor) -> float:

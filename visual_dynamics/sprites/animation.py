@@ -40,6 +40,7 @@ def animate(
     palette: Pixels | None = None,
     guide: Predictor | None = None,
     starts: Pixels | None = None,
+    codes: Tensor | None = None,
 ) -> Pixels:
     """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moved like it: (T, h, w, 4).
 
@@ -50,10 +51,13 @@ def animate(
     guide: a model of what comes next, for "direct" (see `guide`). Frames after the pose, with `loop` all of them, are
     drafted by it one after the other, and then made by the motion from the target to the draft.
     starts: with a guide, more frames (n, H, W, 4) of the reference, outside the clip, as start poses to try.
+    codes: (T, latent), for "direct" without a guide: the motions from the pose to each frame, if they are known.
     """
     plan = animation_plan(len(reference), pose, method, loop)
     if guide and (method != "direct" or guide is predictor):
         raise ValueError("a guide is for direct, and a predictor of its own")
+    if codes is not None and (method != "direct" or guide):
+        raise ValueError("codes are for direct, without a guide")
     if guide and guide.size != predictor.size:
         raise UserError(f"the guide makes frames of {guide.size} pixels, but the model of {predictor.size}")
     check_sprites(reference, "the reference")
@@ -66,15 +70,16 @@ def animate(
     )
     sprites = np.empty((len(clip), size, size, 4), np.uint8)
     sprites[pose] = in_squares(with_hard_edges(target[None]), box, size)[0]
-    as_sprite = partial(_as_sprite, target=target, palette=palette_of(target[None]) if palette is None else palette)
+    palette = palette_of(target[None]) if palette is None else palette
+    as_sprite = _remembered(partial(_as_sprite, target=target, palette=palette))
     first = _as_frame(sprites[pose])
-    twins = _twins(clip, [pose, *chain.from_iterable(plan.values())])
+    twins = find_twins(clip, [pose, *chain.from_iterable(plan.values())])
 
     def snapped(predicted: Tensor) -> Tensor:
         return _as_frame(as_sprite(predicted))
 
     start = find_start(predictor, guide, clip, pose, others, first, snapped) if guide and others else clip[pose]
-    made, seen = _planned(predictor, clip, start, first, plan, twins, snapped)
+    made, seen = _planned(predictor, clip, start, first, plan, twins, snapped, codes)
     if guide and made:
         order = [(pose + step) % len(clip) for step in range(len(clip) if loop else len(clip) - pose)]
         made = _guided(predictor, guide, clip, seen, order, twins, snapped)
@@ -86,7 +91,7 @@ def animate(
     return crop_from_square(sprites, box)
 
 
-def _twins(clip: Sequence[Tensor], order: Sequence[int]) -> list[int]:
+def find_twins(clip: Sequence[Tensor], order: Sequence[int]) -> list[int]:
     """For each frame the first one that looks the same, in the order in which they are made."""
     firsts: dict[bytes, int] = {}
     looks = [frame.numpy().tobytes() for frame in clip]
@@ -103,6 +108,7 @@ def _planned(
     plan: dict[int, list[int]],
     twins: Sequence[int],
     snapped: Callable[[Tensor], Tensor],
+    codes: Tensor | None,
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
     """Frames (3, S, S) by number: as predicted, without twins; and all of them snapped.
 
@@ -112,10 +118,13 @@ def _planned(
     made, seen = dict[int, Tensor](), {pose: target}
     for source, results in plan.items():
         if new := [frame for frame in results if twins[frame] == frame]:
-            before = start if source == pose else clip[source]
-            after = torch.stack([clip[frame] for frame in new])
-            codes = predictor.encode(before.expand_as(after), after).mean
-            predicted = predictor.preview(predictor.encode_image(seen[source]), codes)
+            if codes is None:
+                before = start if source == pose else clip[source]
+                after = torch.stack([clip[frame] for frame in new])
+                motions = predictor.encode(before.expand_as(after), after).mean
+            else:
+                motions = codes[new]
+            predicted = predictor.preview(predictor.encode_image(seen[source]), motions).unbind()
             made |= zip(new, predicted, strict=True)
             seen |= zip(new, map(snapped, predicted), strict=True)
         seen |= {frame: seen[twins[frame]] for frame in results}
@@ -141,14 +150,13 @@ def _guided(
     target = direct[pose]
     image = predictor.encode_image(target)
 
-    sprite_of = _remembered(snapped)
     code_of = _remembered(lambda before, after: guide.encode(clip[before], clip[after]).mean)
 
     def follow(before: int, after: int, frame: Tensor) -> tuple[Tensor, float]:
         code = code_of(before, after)
-        draft = snapped(guide.preview(guide.encode_image(sprite_of(frame)), code[None])[0])
+        draft = snapped(guide.preview(guide.encode_image(snapped(frame)), code[None])[0])
         made = predictor.preview(image, predictor.encode(target, draft).mean[None])[0].cpu()
-        return made, float((sprite_of(made) - draft).square().sum())
+        return made, float((snapped(made) - draft).square().sum())
 
     frames = sorted(set(twins) - {pose})
     drafts = torch.stack([direct[frame] for frame in frames])

@@ -13,8 +13,9 @@ Errors are squared differences summed over a frame, colours in [0, 1], over blac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +25,9 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.images import Pixels
 from visual_dynamics.sampling.palette import OPAQUE, over_black, palette_of
 from visual_dynamics.sampling.predictor import Predictor
+from visual_dynamics.sampling.threads import in_threads
 from visual_dynamics.sprites.align import Alignment, Moving, align, as_frames
+from visual_dynamics.sprites.animation import find_twins
 from visual_dynamics.sprites.characters import Clips, Key
 from visual_dynamics.sprites.missing import STANDING, Part, Place, Step, packed, steps, taken_off
 from visual_dynamics.sprites.sheets import carry
@@ -72,13 +75,16 @@ def complete(
     def step(frames: int) -> None:
         nonlocal done
         done += frames
-        progress(min(done, total), total)
+        progress(done, total)
 
     checks: list[Check | None] = []
     for part in parts:
-        checks.append(check(predictor, part, step) if part.steps and predictor else None)
-        if (words := expectation(part, checks[-1])) and checks[-1]:
-            if checks[-1].error >= WORTHLESS and not force:
+        checked = check(predictor, part, step) if part.steps and predictor else None
+        checks.append(checked)
+        if checked:
+            step(CHECKED - checked.frames)
+        if checked and (words := expectation(part, checked)):
+            if checked.error >= WORTHLESS and not force:
                 raise UserError(f"{words}: train a model on sheets of this style, take another reference, or force it")
             report(words)
     drafts = Drafts({}, {})
@@ -105,20 +111,20 @@ def check(predictor: Predictor, part: Part, progress: Callable[[int], None] = la
     reference, known = part.reference.clips, list(part.target)
     tried = [step for step in steps(reference, part.target, known, known) if _moves(part, step)]
     tried = tried[:: max(1, -(-len(tried) // CHECKED))]
-    alignment = align(predictor, [clip for _, clip in _clips(part, [*tried, *part.steps])])
+    alignment = align(predictor, [_clip(part, *group) for group in _groups([*tried, *part.steps]).items()])
     made = _draw(predictor, part, tried, alignment, progress)
     truth = part.character.clips
-    errors = squared_errors([(made[step.made], truth[step.made.key][step.made.frame]) for step in tried])
+    errors = squared_errors([(made[step.made].frame, _at(truth, step.made)) for step in tried])
     still = [(_standing(step, known), step.made) for step in tried]
     own, its = (
         squared_errors([(_at(clips, one), _at(clips, other)) for one, other in still]) for clips in (truth, reference)
     )
-    signals = _signals(predictor, part, tried, alignment)
+    signal = sum(made[step.made].signal for step in tried)
     return Check(
         error=float(errors.sum() / own.sum()) if own.sum() else float("nan"),
         frames=len(tried),
         alignment=alignment,
-        scale=float(errors.sum() / signals.sum()) if signals.sum() else 1.0,
+        scale=float(errors.sum() / signal) if signal else 1.0,
         standing=float(own.sum() / its.sum()) if its.sum() else 1.0,
     )
 
@@ -128,19 +134,18 @@ def draw(
 ) -> Drafts:
     """All that the part lacks; frames in which the reference is empty stay empty."""
     made = _draw(predictor, part, part.steps, checked.alignment, progress)
-    expected = checked.scale * _signals(predictor, part, part.steps, checked.alignment)
     reference, known = part.reference.clips, list(part.target)
     pairs = [(_at(reference, _standing(step, known)), _at(reference, step.made)) for step in part.steps]
-    shares = expected / np.maximum(checked.standing * squared_errors(pairs), 1e-6)
+    still = np.maximum(checked.standing * squared_errors(pairs), 1e-6)
     result = recoloured_drafts(part)
-    for step, share in zip(part.steps, shares, strict=True):
+    for step, error in zip(part.steps, still, strict=True):
         key, frame = step.made
         if key not in result.clips:
             some = next(iter(part.character.clips.values()))
             result.clips[key] = np.zeros((len(reference[key]), *some.shape[1:]), np.uint8)
             result.doubts[key] = np.zeros(len(reference[key]))
-        result.clips[key][frame] = made[step.made]
-        result.doubts[key][frame] = share
+        result.clips[key][frame] = made[step.made].frame
+        result.doubts[key][frame] = checked.scale * made[step.made].signal / error
     return result
 
 
@@ -149,47 +154,67 @@ def recoloured_drafts(part: Part) -> Drafts:
     return Drafts(dict(part.recoloured), {key: np.zeros(len(frames)) for key, frames in part.recoloured.items()})
 
 
+class _Draft(NamedTuple):
+    frame: Pixels  # (h, w, 4)
+    signal: float  # root of the reference's motion times the error of rebuilding it
+
+
 def _draw(
     predictor: Predictor, part: Part, made: Sequence[Step], alignment: Alignment, progress: Callable[[int], None]
-) -> dict[Place, Pixels]:
-    """Each frame (h, w, 4), in the character's colours."""
-    own = np.concatenate([frames.reshape(-1, 4) for frames in part.character.clips.values()])[None, None]  # (1, 1, N)
-    worn = [frames.reshape(-1, 4) for frames in part.target.values()]
-    palette = palette_of(np.concatenate(worn)[None, None])
-    groups = _clips(part, made)
-    frames = carry(predictor, [clip for _, clip in groups], palette, alignment, progress=progress)
-    result = {}
-    for (places, _), (_, *new) in zip(groups, frames, strict=True):
-        for place, frame in zip(places, new, strict=True):
-            if part.layer:
-                frame = taken_off(frame[None], _at(part.reference.clips, place)[None], palette_of(own))[0]
-            result[place] = _with_own_alpha(frame, own[0, 0])
+) -> dict[Place, _Draft]:
+    """Each frame, in the character's colours. Those of one start are a task; the largest tasks come first."""
+    own = np.concatenate([frames.reshape(-1, 4) for frames in part.character.clips.values()])
+    worn = np.concatenate([frames.reshape(-1, 4) for frames in part.target.values()])
+    palette, own_palette, glass = palette_of(worn[None, None]), palette_of(own[None, None]), _glass(own)
+    groups = sorted(_groups(made).items(), key=lambda group: -len(group[1]))
+
+    def drawn(group: tuple[Place, list[Place]]) -> dict[Place, _Draft]:
+        start, places = group
+        frames, signals = _moved(predictor, _clip(part, start, places), palette, alignment)
+        if part.layer:
+            bodies = np.stack([_at(part.reference.clips, place) for place in places])
+            frames = taken_off(frames, bodies, own_palette)
+        results = map(_Draft, _with_alpha(frames, glass), signals.tolist())
+        return dict(zip(places, results, strict=True))
+
+    result: dict[Place, _Draft] = {}
+    for some in in_threads(drawn, groups):
+        result |= some
+        progress(len(some))
     return result
 
 
-def _clips(part: Part, made: Collection[Step]) -> list[tuple[list[Place], Moving]]:
-    """Frames that are made from one start, and the clip of the reference that shows them after it."""
+def _moved(predictor: Predictor, clip: Moving, palette: Pixels, alignment: Alignment) -> tuple[Pixels, Numbers]:
+    """The target in the poses that follow the first one (n, h, w, 4), and their signals (n,).
+
+    Each picture is encoded once, and so is each motion, which moves the target and the reference. Equal poses are made
+    once.
+    """
+    frames = as_frames(clip.reference, alignment.reference, predictor.size)
+    chosen, places = np.unique(find_twins(list(frames), range(len(frames))), return_inverse=True)
+    clip, before, after = clip._replace(reference=clip.reference[chosen]), frames[0], frames[chosen[1:]]
+    signals, codes = np.zeros(len(chosen)), None
+    if len(after):
+        motions = predictor.encode(before.expand_as(after), after).mean
+        rebuilt = predictor.preview(predictor.encode_image(before), motions).cpu()
+        motion, error = ((one - after).square().sum((1, 2, 3)).double() for one in (before, rebuilt))
+        signals[1:] = torch.sqrt(motion * error).numpy()
+        codes = torch.cat([torch.zeros_like(motions[:1]), motions])
+    made = carry(predictor, clip, palette, alignment, codes=codes)
+    return made[places[1:]], signals[places[1:]]
+
+
+def _groups(made: Collection[Step]) -> dict[Place, list[Place]]:
+    """Frames by the one that they are made from."""
     groups: dict[Place, list[Place]] = defaultdict(list)
     for step in made:
         groups[step.start].append(step.made)
-    reference = part.reference.clips
-    return [
-        (places, Moving(np.stack([_at(reference, one) for one in (start, *places)]), 0, _at(part.target, start)))
-        for start, places in groups.items()
-    ]
+    return groups
 
 
-def _signals(predictor: Predictor, part: Part, made: Sequence[Step], alignment: Alignment) -> Numbers:
-    """For each step the root of the reference's motion times the error of rebuilding it."""
-    signals = []
-    for step in made:
-        pair = np.stack([_at(part.reference.clips, step.start), _at(part.reference.clips, step.made)])
-        before, after = as_frames(pair, alignment.reference, predictor.size)
-        code = predictor.encode(before, after).mean[None]
-        rebuilt = predictor.preview(predictor.encode_image(before), code)[0].cpu()
-        motion, error = ((one - after).square().sum().double() for one in (before, rebuilt))
-        signals.append(torch.sqrt(motion * error).item())
-    return np.array(signals)
+def _clip(part: Part, start: Place, places: Sequence[Place]) -> Moving:
+    """The reference in a start and in the frames that are made from it."""
+    return Moving(np.stack([_at(part.reference.clips, one) for one in (start, *places)]), 0, _at(part.target, start))
 
 
 def _moves(part: Part, step: Step) -> bool:
@@ -214,16 +239,22 @@ def squared_errors(pairs: Sequence[tuple[Pixels, Pixels]]) -> Numbers:
     return np.array([np.square(over_black(a) / 255 - over_black(b) / 255).sum() for a, b in pairs], np.float64)
 
 
-def _with_own_alpha(frame: Pixels, own: Pixels) -> Pixels:
-    """An opaque frame (H, W, 4); colours mostly half-transparent in the character's pixels (N, 4) become so."""
-    glassy = own[(own[:, 3] < 255) & (own[:, 3] >= OPAQUE)]
-    if not len(glassy):
-        return frame
-    result = frame.copy()
-    colours = packed(frame) & 0xFFFFFF
-    rows, all_rows = (packed(pixels) & 0xFFFFFF for pixels in (glassy, own[own[:, 3] >= OPAQUE]))
-    for colour in np.intersect1d(rows, colours[frame[..., 3] > 0]):
-        alphas = glassy[rows == colour][:, 3]
-        if 2 * len(alphas) > int((all_rows == colour).sum()):
-            result[..., 3][(colours == colour) & (frame[..., 3] > 0)] = np.bincount(alphas).argmax()
+def _glass(own: Pixels) -> dict[int, int]:
+    """Colour -> its most frequent alpha, of colours mostly half-transparent in the character's pixels (N, 4)."""
+    alphas: dict[int, list[tuple[int, int]]] = defaultdict(list)  # of each colour, with how often it is there
+    for kind, count in zip(*np.unique(packed(own[own[:, 3] >= OPAQUE]), return_counts=True), strict=True):
+        alphas[int(kind) & 0xFFFFFF].append((int(kind) >> 24, int(count)))
+    glass = {}
+    for colour, found in alphas.items():
+        glassy = [(count, -alpha) for alpha, count in found if alpha < 255]
+        if 2 * sum(count for count, _ in glassy) > sum(count for _, count in found):
+            glass[colour] = -max(glassy)[1]
+    return glass
+
+
+def _with_alpha(frames: Pixels, glass: Mapping[int, int]) -> Pixels:
+    """Opaque frames (n, H, W, 4), with the alpha of some colours."""
+    result, colours, there = frames.copy(), packed(frames) & 0xFFFFFF, frames[..., 3] > 0
+    for colour in glass.keys() & set(np.unique(colours[there]).tolist()):
+        result[..., 3][(colours == colour) & there] = glass[colour]
     return result

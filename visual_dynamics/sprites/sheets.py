@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from torch import Tensor
 
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
@@ -57,8 +58,10 @@ def animate_sheet(
         if aligned:
             alignment = align(predictor, clips)
             before(alignment)
-        starts = [other_starts(reference, match) for match in matches]
-        results = carry(predictor, clips, palette, alignment, method, loop, guide, starts)
+        results = [
+            carry(predictor, clip, palette, alignment, method, loop, guide, other_starts(reference, match))
+            for clip, match in zip(clips, matches, strict=True)
+        ]
     tags: list[Tag] = []
     given = []
     count = 0
@@ -92,28 +95,22 @@ def recoloured_clips(clips: Sequence[Moving]) -> list[Pixels] | None:
 
 def carry(
     predictor: Predictor,
-    clips: Sequence[Moving],
+    clip: Moving,
     palette: Pixels,
     alignment: Alignment | None,
     method: Method = "direct",
     loop: bool = False,
     guide: Predictor | None = None,
-    starts: Sequence[Pixels] = (),
-    progress: Callable[[int], None] = lambda frames: None,
-) -> list[Pixels]:
-    """The target of each clip moved like its reference, in colours (P, 3): (T, h, w, 4) each.
+    starts: Pixels | None = None,
+    codes: Tensor | None = None,
+) -> Pixels:
+    """The target of a clip moved like its reference, in colours (P, 3): (T, h, w, 4).
 
-    starts: for each clip, more frames (n, H, W, 4) of its reference. method, loop, guide: see `animation.animate`.
-    progress: called with the number of frames made.
+    method, loop, guide, starts, codes: see `animation.animate`.
     """
-    results = []
-    for number, clip in enumerate(clips):
-        length = len(clip.reference)
-        more = starts[number] if starts else clip.reference[:0]
-        placed = clip._replace(reference=np.concatenate([clip.reference, more]))
-        placed = alignment.place(placed, predictor.size) if alignment else placed
-        followed, others = placed.reference[:length], placed.reference[length:]
-        frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, others)
-        results.append(alignment.undo(frames, clip) if alignment else frames)
-        progress(length)
-    return results
+    length = len(clip.reference)
+    placed = clip if starts is None else clip._replace(reference=np.concatenate([clip.reference, starts]))
+    placed = alignment.place(placed, predictor.size) if alignment else placed
+    followed, others = placed.reference[:length], placed.reference[length:]
+    frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, others, codes)
+    return alignment.undo(frames, clip) if alignment else frames
