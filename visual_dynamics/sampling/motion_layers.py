@@ -13,8 +13,6 @@ Displacements are (dx, dy) in pixels of the model's frames, y down: next frame(y
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -22,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+
+from visual_dynamics.sampling.threads import one_thread
 
 Index = TypeVar("Index", Tensor, NDArray[np.int64])
 
@@ -49,18 +49,7 @@ class Field(NamedTuple):
     places: int  # r
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """For thousands of operations on small tensors: several threads would mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@_one_thread()
+@one_thread()
 def explain(frame: Tensor, next_frame: Tensor) -> Field:
     """The field that turns a frame into the next one, both floats in [0, 1], (3, h, w)."""
     height, width = frame.shape[1:]

@@ -1,9 +1,10 @@
-"""Work in threads that each have PyTorch to themselves."""
+"""Work with one of PyTorch's threads: alone, or in threads that each have PyTorch to themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -12,6 +13,17 @@ THREADS = 8  # at most: each takes 100 MB
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For short work, and for thousands of operations on small tensors: threads would mostly wait for each other."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

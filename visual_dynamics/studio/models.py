@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from visual_dynamics.model.presets import NetworkConfig
 from visual_dynamics.model_files import Header, digest_of, find_weights, read_header, shipped_models
 from visual_dynamics.sampling.canvas import Canvas
 from visual_dynamics.sampling.predictor import EncodedImage
+from visual_dynamics.sampling.threads import one_thread
 from visual_dynamics.sprites.align import Place, put, standing_place, take
 from visual_dynamics.studio.pictures import ImageId, StoredPicture, as_url
 from visual_dynamics.web import RequestError
@@ -205,7 +205,7 @@ class Seen:
 
     def preview(self, code: Tensor) -> Pixels:
         """`moved` by one code (1, latent), fast."""
-        with _one_thread():
+        with one_thread():
             return self.finish(self.model.predictor.preview(self.encoded, code))[0]
 
     def still(self, full_size: bool = False) -> str:
@@ -215,17 +215,6 @@ class Seen:
     def finish(self, frames: Tensor) -> Pixels:
         """Frames of the network (n, 3, S, S) as pictures (n, H, W, 3), or (n, H, W, 4) of sprites."""
         return self.placed.own_cell(self.placed.canvas.with_alpha(self.placed.canvas.pictures(frames)))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """For short work: on a busy machine threads only wait for each other."""
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(usual)
 
 
 class Models:
