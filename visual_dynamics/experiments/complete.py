@@ -2,7 +2,7 @@
 
 Paper      beyond it: it has no whole characters.
 Command    visual-dynamics reproduce complete --lpc FOLDER
-Cost       some 40 s a character on one CPU core, so 20 minutes for the default 30.
+Cost       some 12 s a character on one CPU core, so six minutes for the default 30.
 
 Protocol: characters composed of a checkout of the LPC generator, of five body types in turn, which have all animations
 of their body. (Clothes of the sixth, the child, are drawn for walk alone; the muscular body does not climb.) Each wears
