@@ -147,6 +147,13 @@ def test_mistakes(text: str, words: str) -> None:
         read_motion(text)
 
 
+def test_a_person_who_is_far_away_is_an_error() -> None:
+    rows = drifting(60)
+    rows[:, 1] = 2_000
+    with pytest.raises(ValueError, match="a joint is more than 100 from the origin"):
+        sequences(read_motion(bvh(rows)))
+
+
 def test_a_person_who_lies_in_the_t_pose_is_an_error() -> None:
     joints = read_motion(bvh(drifting(30))).joints
     flat = tuple(joint._replace(offset=(joint.offset[0], 0.0, joint.offset[1])) for joint in joints)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.poses import STANDING, waving, write_waving
+from visual_dynamics.data import poses as poses_module
 from visual_dynamics.data.poses import APART, FPS, JOINTS, PARENTS, Split, read_poses, write_poses
 from visual_dynamics.errors import UserError
 
@@ -38,6 +39,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert poses.positions.dtype == np.float32 and poses.positions.flags.c_contiguous
     with np.load(tmp_path / "poses.npz", allow_pickle=False) as file:
         assert file["parents"].tolist() == list(PARENTS)
+
+
+def test_too_few_or_too_many_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="three takes are needed"):
+        write_poses(tmp_path / "poses.npz", [("a", waving()), ("b", waving())])
+    monkeypatch.setattr(poses_module, "MAX_POSES", 80)
+    with pytest.raises(UserError, match="90 poses are too many for a file: at most 80"):
+        write_poses(tmp_path / "poses.npz", [(name, waving()) for name in "abc"])
+    assert not (tmp_path / "poses.npz").exists()
 
 
 def test_pairs_are_of_one_sequence_and_splits_share_no_take(tmp_path: Path) -> None:
@@ -88,7 +98,7 @@ GOOD: dict[str, Any] = {
         ({"starts": np.array([0, 40, 20, 60])}, "do not ascend"),
         ({"starts": np.array([0.0, 20, 40, 60])}, "array starts is float64"),
         ({"trial": np.array(["a", "b"])}, "names 2 takes of 3 sequences"),
-        ({"trial": np.array(["a", "b", "a"])}, "needs three takes"),
+        ({"trial": np.array(["a", "b", "a"])}, "three takes are needed"),
         ({"trial": np.array(["a", "b", None])}, "array trial is object"),
         ({"fps": np.float32(30)}, "30 poses a second, not 20"),
         ({"fps": np.zeros(2)}, r"array fps is float64 of shape \(2,\)"),

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_dynamics.data.poses import APART, FPS, HEIGHT
+from visual_dynamics.data.poses import APART, FPS, HEIGHT, MAX_PLACE
 from visual_dynamics.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,10 @@ def sequences(motion: Motion, take: str = "") -> list[Floats]:
     wanted = [names.index(name) for name in NAMES]
     first, second = (places(motion.joints, rows[part])[:, wanted] for part in (before, after))
     poses = HEIGHT / height * (first * (1 - share) + second * share)
-    return list(_pieces(poses))
+    pieces = list(_pieces(poses))
+    if any(np.abs(piece).max() > MAX_PLACE for piece in pieces):
+        raise ValueError(f"a joint is more than {MAX_PLACE:g} from the origin, for a person of {HEIGHT:g}")
+    return pieces
 
 
 def _pieces(poses: Floats) -> Iterator[Floats]:

@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ MISTAKES = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 Split = Literal["train", "validation", "test"]
+TOO_FEW = "three takes are needed: to train on, for validation and for a test"
 
 
 class Poses(NamedTuple):
@@ -110,8 +111,8 @@ def read_poses(path: Path) -> Poses:
         if len(trial) != len(starts) - 1:
             raise ValueError(f"it names {len(trial)} takes of {len(starts) - 1} sequences")
         takes = tuple(map(str, trial))
-        if len(set(takes)) < 3:
-            raise ValueError("it needs three takes: to train on, for validation and for a test")
+        if len(set(takes)) < len(get_args(Split)):
+            raise ValueError(TOO_FEW)
     except MISTAKES as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise UserError(f"cannot read poses from {path}: {reason or type(error).__name__}") from error
@@ -141,6 +142,10 @@ def _read(archive: zipfile.ZipFile, name: str, kinds: str, shape: tuple[int, ...
 def write_poses(path: Path, sequences: Sequence[tuple[str, NDArray[np.floating[Any]]]]) -> int:
     """Sequences (t, 15, 3), each with the take it is from, as a pose file; returns its size in bytes."""
     positions = np.concatenate([sequence for _, sequence in sequences])
+    if len({take for take, _ in sequences}) < len(get_args(Split)):
+        raise UserError(TOO_FEW)
+    if len(positions) > MAX_POSES:
+        raise UserError(f"{len(positions):,} poses are too many for a file: at most {MAX_POSES:,}")
     file = io.BytesIO()
     np.savez_compressed(
         file,
