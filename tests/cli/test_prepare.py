@@ -10,6 +10,7 @@ import torch
 from tests.characters import noise_characters
 from tests.cli.conftest import TINY_RUN, Fails, Run, one_line
 from tests.footage.scenes import film
+from tests.poses import bvh, drifting
 from visual_dynamics.data.reed import pack_characters, read_characters
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.trainer import training_pairs
@@ -53,6 +54,28 @@ def test_packing_packed_sprites_changes_nothing(run: Run, tmp_path: Path) -> Non
     pack_characters(noise_characters(2), tmp_path / "one")
     assert run("prepare", "sprites", tmp_path / "one", "--out", tmp_path / "two").code == 0
     assert (read_characters(tmp_path / "two").frames == read_characters(tmp_path / "one").frames).all()
+
+
+def test_recorded_motions_become_a_file_of_poses(run: Run, fails: Fails, place: Path) -> None:
+    for number in range(3):
+        (place / "takes" / f"{number:02}").mkdir(parents=True)
+        (place / "takes" / f"{number:02}" / f"{number:02}_01.bvh").write_text(bvh(drifting(90 + number)))
+    (place / "takes" / "bad.bvh").write_text("words")
+    words = ("prepare", "poses", "takes", "--out")
+    answer = run(*words, "poses.npz")
+    assert answer.code == 0 and answer.err == "skipped: bad.bvh: it has no MOTION\n"
+    assert answer.out.startswith("92 poses of 3 takes in poses.npz (0.0 MB)") and "not to resell" in answer.out
+    assert "poses.npz is there already: give --overwrite" in fails(*words, "poses.npz")
+    assert run(*words, "poses.npz", "--overwrite").code == 0
+    assert "a pose file is named NAME.npz, not poses" in fails(*words, "poses")
+    assert "no folder of BVH files" in fails("prepare", "poses", "nowhere", "--out", "new.npz")
+    trained = run("train", "run", "--data", "figures", "--poses", "poses.npz", "--steps", 2, *TINY_RUN)
+    assert trained.code == 0
+    config = json.loads((place / "run" / "config.json").read_text())
+    assert (config["data"], config["poses"]) == ("figures", "poses.npz")
+    assert load_weights(place / "run" / "weights.safetensors").training["config"]["poses"] == "poses.npz"
+    assert "cannot read poses from picture.png" in fails("train", "new", "--data", "figures", "--poses", "picture.png")
+    assert "poses are for drawn people" in fails("train", "new", "--poses", "poses.npz")
 
 
 def test_mistakes(fails: Fails, place: Path) -> None:

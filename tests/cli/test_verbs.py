@@ -306,6 +306,8 @@ QUICK = {  # command -> exit code; none of them needs torch
     "push cut.png me/mine": 2,
     "train run --batch 0": 2,
     "train run --data missing": 2,
+    "train run --data figures --poses missing": 2,
+    "prepare poses missing --out new.npz": 2,
     "export spahes --out new": 2,
     "export-page --model spahes --out new": 2,
     "prepare videos missing --out new": 2,

@@ -42,8 +42,8 @@ def test_a_bar_covers_its_own_area() -> None:
 def test_limbs_hang_together() -> None:
     """Lower parts begin where upper ones end, before and after the motion."""
     before, after = figures._figure(torch.Generator().manual_seed(0), 0)
-    order = [figures._NAMES[place] for place in figures._ORDER]
-    assert sorted(order) == sorted(figures._NAMES)
+    order = [figures.NAMES[place] for place in figures.ORDER]
+    assert sorted(order) == sorted(figures.NAMES)
     for parts in (before, after):
         for limb in range(figures.LIMBS):
             upper, lower = (parts.ends[:, order.index(f"{half} {limb}")] for half in ("upper", "lower"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tests.characters import noise_characters
+from tests.poses import write_waving
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.reed import pack_characters
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, Sheet, read_cell, read_sheets_at
@@ -47,8 +50,23 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     assert found == {"characters": "characters", "footage": "footage", "composed": "sheets"}
     assert recognise(DataSpec(pairs, 8)) == "pairs" and recognise(DataSpec(pairs, 8, sheets="4x4")) == "sheets"
     assert {recognise(DataSpec(name, 8)) for name in ("shapes", "shapes-texture", "figures")} == {"drawn"}
+    assert recognise(DataSpec(str(write_waving(tmp_path / "poses.npz")), 8)) == "drawn"
     with pytest.raises(UserError, match="no data 'nowhere'"):
         recognise(DataSpec("nowhere", 8))
+
+
+def test_a_pose_file_draws_people_of_all_splits(tmp_path: Path) -> None:
+    """As data, or given with the data `figures`: the same pairs."""
+    path = str(write_waving(tmp_path / "poses.npz"))
+    for split in get_args(DataSplit):
+        found, same = (open_data(spec, split, 5) for spec in (DataSpec(path, 16), DataSpec("figures", 16, poses=path)))
+        assert found is not None and same is not None and len(found) == 5
+        assert torch.equal(found.frames, same.frames) and torch.equal(found.next_frames, same.next_frames)
+        drawn = open_data(DataSpec("figures", 16), split, 5)
+        assert drawn is not None and not torch.equal(found.frames, drawn.frames)
+    (tmp_path / "bad.npz").write_text("words")
+    with pytest.raises(UserError, match="cannot read poses from"):
+        open_data(DataSpec(str(tmp_path / "bad.npz"), 16), "train")
 
 
 def test_a_share_of_own_pairs_is_for_validation_and_no_seed_changes_it(tmp_path: Path) -> None:

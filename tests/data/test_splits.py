@@ -72,7 +72,7 @@ def test_drawn_people_of_all_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers that their generators start from: 1.5 million pairs to train on, and three seeds."""
     seeds: list[int] = []
 
-    def started(random: torch.Generator, size: int, device: torch.device, pictures: None, count: int) -> list:  # type: ignore[type-arg]
+    def started(random: torch.Generator, size: int, device: torch.device, pictures: None, count: int, _: None) -> list:  # type: ignore[type-arg]
         seeds.append(random.initial_seed())
         return [torch.zeros(count, 3, size, size, dtype=torch.uint8)] * 2
 

@@ -9,16 +9,19 @@ import torch
 from PIL import Image
 
 from tests.characters import noise_characters
+from tests.poses import write_waving
 from visual_dynamics.data import reed as sprites
 from visual_dynamics.data import shapes, sources
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.pairs import Pair, Pairs, spread
+from visual_dynamics.data.sources import DataSpec, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.augment import draw, shifted
 from visual_dynamics.training.config import TrainingConfig
 from visual_dynamics.training.distributed import Processes
+from visual_dynamics.training.familiar import for_validation
 from visual_dynamics.training.loop import train
-from visual_dynamics.training.trainer import Trainer, training_pairs, validation_pairs
+from visual_dynamics.training.trainer import Trainer, training_pairs, validation_pairs, worn
 from visual_dynamics.weights import load_weights
 
 TINY = TrainingConfig(preset="tiny", augment=(), steps=2, batch=8)
@@ -166,6 +169,28 @@ def test_figures_that_are_mixed_in_wear_a_run_s_own_pictures(monkeypatch: pytest
     assert {frame.numpy().tobytes() for frame in worn[0]} == {frame.numpy().tobytes() for frame in frames}
     training_pairs(replace(TINY, data="figures", pairs=4))
     assert worn[1] is None  # alone they have none to wear
+
+
+@pytest.mark.parametrize("also", ["figures", "the file"])
+def test_people_in_recorded_poses_are_mixed_in(also: str, tmp_path: Path) -> None:
+    """They wear the run's own pictures, however the file is named."""
+    path = str(write_waving(tmp_path / "poses.npz"))
+    given = {"also": also, "poses": path} if also == "figures" else {"also": path}
+    config = replace(TINY, pairs=5, also_pairs=4, **given)
+    mixed = training_pairs(config)
+    spec = DataSpec(path, TINY.network.size)
+    own = training_pairs(replace(TINY, pairs=5))
+    wanted = open_data(spec, "train", 4, wear=worn(config, own))
+    assert len(mixed) == 5 + 4 and torch.equal(mixed.frames[5:], wanted.frames)
+    assert not torch.equal(wanted.frames, open_data(spec, "train", 4).frames)
+    seen = for_validation(config, own, 8)
+    assert seen is not None and len(seen) == 8
+
+
+def test_poses_are_for_drawn_people() -> None:
+    assert replace(TINY, data="figures", poses="poses.npz").poses == "poses.npz"
+    with pytest.raises(UserError, match="poses are for drawn people: give --data figures or --also figures"):
+        replace(TINY, poses="poses.npz")
 
 
 def test_stored_posteriors_are_of_a_run_s_own_data(folder: Path) -> None:

@@ -70,6 +70,33 @@ def _cast(checkout: Path, out: Path, count: int, seed: int, items: str, workers:
 
 
 @app.command()
+def poses(
+    takes: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of BVH files of the CMU database.")],
+    out: Annotated[Path, typer.Option(help="The pose file to write: NAME.npz.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
+) -> None:
+    """Read recorded motions (BVH) into one file of poses, which figures are drawn with: see docs/data.md."""
+    from visual_dynamics.data.bvh import read_folder
+    from visual_dynamics.data.poses import SUFFIX, write_poses
+    from visual_dynamics.files import check_folder
+
+    if out.suffix.lower() != SUFFIX:
+        raise UserError(f"a pose file is named NAME{SUFFIX}, not {out.name}")
+    if out.exists() and not overwrite:
+        raise UserError(f"{out} is there already: give --overwrite, or another name with --out")
+    check_folder(out.parent)
+    with progress_bar("takes") as progress:
+        found = read_folder(takes, progress)
+    for path, reason in found.skipped.items():
+        typer.echo(f"skipped: {path}: {reason}", err=True)
+    size = write_poses(out, found.sequences)
+    count = sum(len(sequence) for _, sequence in found.sequences)
+    names = {take for take, _ in found.sequences}
+    typer.echo(f"{count:,} poses of {counted(len(names), 'take')} in {out} ({size / 1e6:.1f} MB)")
+    typer.echo("the database is free to use and to pass on, not to resell: name mocap.cs.cmu.edu (docs/data.md)")
+
+
+@app.command()
 def sprites(
     published: Annotated[Path, typer.Argument(help="Folder of sprites_0.mat ... sprites_671.mat (Reed et al.).")],
     out: OutOption,

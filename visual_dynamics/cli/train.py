@@ -129,6 +129,10 @@ def train(
     for stage in stages or ():
         for data in filter(None, (stage.data, stage.also)):
             check_data(data)
+        if stage.poses:
+            from visual_dynamics.data.poses import read_poses
+
+            read_poses(Path(stage.poses))  # mistakes in it come before torch is imported
     path, finished = run_stages(out, stages, chosen_device())
     if not path:  # of several processes the first one goes on
         return

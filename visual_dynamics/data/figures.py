@@ -12,6 +12,8 @@ whole, its trunk, each of its limbs about its joint; any of them may as well sta
 Given real pictures, half of the pairs have one of them for a wall, and half wear pieces of them: what drawings lack is
 the grain of real things.
 
+data/posed.py draws the same world with people in recorded poses.
+
 Numbers of a pair depend on the seed, its place and the pictures alone. Letters: N pairs, P parts of a picture, S side
 in pixels.
 """
@@ -19,6 +21,7 @@ in pixels.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -31,6 +34,8 @@ FIGURES, BALLS = 4, 2  # at most, in a picture
 LIMBS = 4  # two arms, two legs
 PARTS = 2 + 2 * LIMBS  # of a figure: trunk, head, both halves of each limb
 CHUNK = 256  # pairs that are drawn together
+SHOWN = (1.0, 0.5, 0.35, 0.25)  # shares of the pictures that show a first figure, a second, ...
+THICK = (0.075, 0.065, *(0.035, 0.028) * 2, *(0.045, 0.036) * 2)  # radius of the parts in heights, as NAMES has them
 BOXES = 6  # on a wall
 CLOUDS = (3, 9, 27, 81)  # numbers a side of the random fields that make a wall
 STREAMS = {"train": 0, "test": 1, "validation": 500_000}  # train ends before: at 64 million pairs
@@ -41,6 +46,10 @@ class Parts(NamedTuple):
 
     ends: Tensor  # (N, P, 2, 2): x, y of both ends, in sides of the frame
     radius: Tensor  # (N, P); 0: not there
+    wears: Tensor  # int64 (N, P): which of the P clothes; of one figure or ball: of its own
+
+
+Figure = Callable[[torch.Generator, int], tuple[Parts, Parts]]  # by its number, CHUNK times; before and after
 
 
 class Clothes(NamedTuple):
@@ -61,28 +70,35 @@ def figure_pairs(
     size: int = 64,
     device: torch.device | str = "cpu",
     pictures: Tensor | None = None,
+    figure: Figure | None = None,
 ) -> Pairs:
     """`count` pairs, on the CPU; pair i is the same for every count above i. `device`: where they are painted.
 
-    pictures: uint8 (M, 3, S, S), real ones to paint with.
+    pictures: uint8 (M, 3, S, S), real ones to paint with. figure: draws other people than this file does.
     """
     frames, next_frames = (torch.empty(count, 3, size, size, dtype=torch.uint8) for _ in range(2))
     pictures = None if pictures is None else pictures.to(device)
     for chunk, start in enumerate(range(0, count, CHUNK)):
         random = torch.Generator().manual_seed(seed * 1_000_003 + 2 * chunk + STREAMS[split])
-        drawn = _draw(random, size, torch.device(device), pictures, min(CHUNK, count - start))
+        drawn = _draw(random, size, torch.device(device), pictures, min(CHUNK, count - start), figure)
         for stored, frame in zip((frames, next_frames), drawn, strict=True):
             stored[start : start + CHUNK] = frame
     return Pairs.of(frames, next_frames)
 
 
 def _draw(
-    random: torch.Generator, size: int, device: torch.device, pictures: Tensor | None, count: int
+    random: torch.Generator,
+    size: int,
+    device: torch.device,
+    pictures: Tensor | None,
+    count: int,
+    figure: Figure | None,
 ) -> list[Tensor]:
     """The first of CHUNK frames and next frames, uint8 (count, 3, S, S). Random numbers come from the CPU."""
     wall = _walls(random, size, device, count)
-    before, after = _parts(random)
-    clothes = Clothes(*(values.to(device) for values in _clothes(random, 0 if pictures is None else len(pictures))))
+    before, after = _parts(random, figure or _figure)
+    clothes = _worn(_clothes(random, 0 if pictures is None else len(pictures)), before.wears)
+    clothes = Clothes(*(values.to(device) for values in clothes))
     if pictures is not None:
         wall = _real_walls(random, wall, pictures)
     clothes = Clothes(*(values[:count] for values in clothes))
@@ -129,6 +145,12 @@ def _clothes(random: torch.Generator, pictures: int) -> Clothes:
     return Clothes(colours, pattern, waves, real, which, torch.rand(*shape, 2, generator=random))
 
 
+def _worn(clothes: Clothes, wears: Tensor) -> Clothes:
+    """The clothes in the order of the parts that wear them."""
+    rows = torch.arange(len(wears))[:, None]
+    return Clothes(*(values[rows, wears] if values.ndim > 1 else values for values in clothes))
+
+
 def _real_walls(random: torch.Generator, walls: Tensor, pictures: Tensor) -> Tensor:
     """Half of the walls become a window of a picture, whole or enlarged up to twice, half of these mirrored."""
     there, mirrored = (torch.rand(CHUNK, generator=random) < 0.5 for _ in range(2))
@@ -157,9 +179,9 @@ def _colours(random: torch.Generator) -> Tensor:
         skin, shirt, trousers = muted(3).unbind(1)
         sleeves, legs = (torch.rand(CHUNK, 1, generator=random) < 0.5 for _ in range(2))
         fore, shin = torch.where(sleeves, shirt, skin), torch.where(legs, trousers, skin)
-        whole = torch.stack([shirt, skin, *(shirt, fore) * 2, *(trousers, shin) * 2], 1)  # as _NAMES has them
+        whole = torch.stack([shirt, skin, *(shirt, fore) * 2, *(trousers, shin) * 2], 1)  # as NAMES has them
         shade = 0.05 * torch.randn(CHUNK, PARTS, 1, generator=random)
-        figures.append((whole + shade)[:, list(_ORDER)])
+        figures.append((whole + shade)[:, list(ORDER)])
     return torch.cat([ball, *figures, other], 1)
 
 
@@ -187,14 +209,16 @@ def _walls(random: torch.Generator, size: int, device: torch.device, count: int)
     return wall.clamp(0, 1)
 
 
-def _parts(random: torch.Generator) -> tuple[Parts, Parts]:
-    """Before and after the motion; parts of which only the ends differ."""
-    figures = [_figure(random, number) for number in range(FIGURES)]
+def _parts(random: torch.Generator, figure: Figure) -> tuple[Parts, Parts]:
+    """Before and after the motion."""
+    figures = [figure(random, number) for number in range(FIGURES)]
     balls = [_ball(random) for _ in range(BALLS)]
     both = []
     for moved in (0, 1):
         every = [ball[moved] for ball in balls[:1]] + [figure[moved] for figure in figures]
         every += [ball[moved] for ball in balls[1:]]
+        starts = (0, *range(1, FIGURES * PARTS + 2, PARTS))  # a ball, the figures, a ball
+        every = [part._replace(wears=part.wears + start) for part, start in zip(every, starts, strict=True)]
         both.append(Parts(*(torch.cat(values, 1) for values in zip(*every, strict=True))))
     return both[0], both[1]
 
@@ -221,9 +245,8 @@ def _figure(random: torch.Generator, number: int) -> tuple[Parts, Parts]:
     swing = sometimes(0.7 * torch.randn(CHUNK, LIMBS, generator=random), 0.5) * lively
     bend = sometimes(0.7 * torch.randn(CHUNK, LIMBS, generator=random), 0.5) * lively
 
-    there = (torch.rand(CHUNK, generator=random) < (1.0, 0.5, 0.35, 0.25)[number]).float()
-    thick = torch.tensor([0.075, 0.065, *(0.035, 0.028) * 2, *(0.045, 0.036) * 2])  # in heights, as _PARTS has them
-    radius = thick * (build * height * there)[:, None]  # (CHUNK, PARTS)
+    there = (torch.rand(CHUNK, generator=random) < SHOWN[number]).float()
+    radius = torch.tensor(THICK) * (build * height * there)[:, None]  # (CHUNK, PARTS)
 
     def pose(walk: Tensor, sway: Tensor, swing: Tensor, bend: Tensor) -> Tensor:
         def onward(start: Tensor, angle: Tensor, length: float) -> Tensor:
@@ -242,17 +265,18 @@ def _figure(random: torch.Generator, number: int) -> tuple[Parts, Parts]:
             joint = onward(root, angle, 0.16 if arm else 0.23)
             end = onward(joint, angle + bends[:, limb] + bend[:, limb], 0.15 if arm else 0.23)
             bars |= {f"upper {limb}": (root, joint), f"lower {limb}": (joint, end)}
-        return torch.stack([torch.stack(bars[name], 1) for name in _NAMES], 1)  # (CHUNK, PARTS, 2, 2)
+        return torch.stack([torch.stack(bars[name], 1) for name in NAMES], 1)  # (CHUNK, PARTS, 2, 2)
 
     still = torch.zeros_like(swing)
     poses = (pose(torch.zeros_like(walk), torch.zeros_like(sway), still, still), pose(walk, sway, swing, bend))
-    before, after = (Parts(ends[:, list(_ORDER)], radius[:, list(_ORDER)]) for ends in poses)
+    wears = torch.arange(PARTS).expand(CHUNK, -1)
+    before, after = (Parts(ends[:, list(ORDER)], radius[:, list(ORDER)], wears) for ends in poses)
     return before, after
 
 
-_NAMES = ("trunk", "head", *(f"{half} {limb}" for limb in range(LIMBS) for half in ("upper", "lower")))
+NAMES = ("trunk", "head", *(f"{half} {limb}" for limb in range(LIMBS) for half in ("upper", "lower")))
 _BEHIND = (2, 3, 6, 7)  # an arm and a leg
-_ORDER = (*_BEHIND, 8, 9, 0, 1, 4, 5)  # from back to front
+ORDER = (*_BEHIND, 8, 9, 0, 1, 4, 5)  # from back to front
 
 
 def _ball(random: torch.Generator) -> tuple[Parts, Parts]:
@@ -261,7 +285,8 @@ def _ball(random: torch.Generator) -> tuple[Parts, Parts]:
     flight = 0.08 * torch.randn(CHUNK, 1, 1, 2, generator=random)
     there = torch.rand(CHUNK, 1, generator=random) < 0.25
     radius = (0.02 + 0.08 * torch.rand(CHUNK, 1, generator=random)) * there
-    before, after = (Parts(at.expand(-1, -1, 2, -1), radius) for at in (place, place + flight))
+    wears = torch.zeros(CHUNK, 1, dtype=torch.long)
+    before, after = (Parts(at.expand(-1, -1, 2, -1), radius, wears) for at in (place, place + flight))
     return before, after
 
 

@@ -14,5 +14,5 @@ def check_data(data: str) -> None:
     if data not in GENERATED and not Path(data).exists():
         raise UserError(
             f"no data {data!r}: give {' or '.join(map(repr, GENERATED))}, "
-            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites"
+            "a folder or zip of N_im1 / N_im2 pairs, of prepared videos, or of sprites, or a pose file"
         )

@@ -22,6 +22,8 @@ from visual_dynamics.data.folders import has_list, read_pairs
 from visual_dynamics.data.names import GENERATED, check_data
 from visual_dynamics.data.packed import holds_packed, packed_pairs, read_packed
 from visual_dynamics.data.pairs import Between, Pairs, clip_moves, spread
+from visual_dynamics.data.posed import posed_pairs
+from visual_dynamics.data.poses import holds_poses, read_poses
 from visual_dynamics.data.shards import holds_footage, open_pairs
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, COMPOSED_TABLE, Sheet, read_sheets_at
 from visual_dynamics.errors import UserError
@@ -43,13 +45,14 @@ class DataSpec:
     characters: str = "reed"  # of Reed's sprites: the split into train, validation and test, "reed" or "paper"
     sheets: str | None = None  # layout of sprite sheets: size of a cell ("64x64"), "aseprite" or "frames"
     background: float = 1.0  # grey level behind transparent pixels, in [0, 1]
+    poses: str | None = None  # of drawn people: a pose file
 
 
 def recognise(spec: DataSpec) -> Kind:
     """What kind of data a spec names."""
     check_data(spec.data)
     path = Path(spec.data)
-    if spec.data in GENERATED:
+    if spec.data in GENERATED or draws_people(spec.data):
         return "drawn"
     if holds_footage(path):
         return "footage"
@@ -58,6 +61,11 @@ def recognise(spec: DataSpec) -> Kind:
     if holds_packed(path):
         return "packed"
     return "sheets" if sheet_layout(spec) else "pairs"
+
+
+def draws_people(data: str) -> bool:
+    """Whether data are drawn people: by name, or as the pose file that moves them."""
+    return data == "figures" or (data not in GENERATED and holds_poses(Path(data)))
 
 
 @overload
@@ -131,6 +139,8 @@ def _drawn(
     spec: DataSpec, split: DataSplit, count: int | None, device: torch.device | str, wear: Tensor | None
 ) -> Pairs:
     count = count or (shapes.TRAIN_PAIRS if split == "train" else HELD_OUT_PAIRS)
+    if poses := spec.poses if spec.data == "figures" else spec.data if draws_people(spec.data) else None:
+        return posed_pairs(read_poses(Path(poses)), count, spec.seed, split, spec.size, device, wear)
     if spec.data == "figures":
         return figure_pairs(count, spec.seed, split, spec.size, device, wear)
     rendering, textured = cast(shapes.Rendering, spec.rendering), spec.data == "shapes-texture"

@@ -52,13 +52,14 @@ class TrainingConfig:
 
     data: str = option(
         "shapes",
-        "shapes, shapes-texture, figures, a folder or zip of pairs, prepared videos, or a folder of sprites.",
+        "shapes, shapes-texture, figures, a pose file, a folder or zip of pairs, prepared videos, or sprites.",
         DATA,
         ("--data",),
     )
     pairs: int | None = option(None, "Only the first N training pairs (20,000 if drawn).", DATA, ("--pairs",), above=0)
     also: str | None = option(None, "More data, mixed in.", DATA, ("--also",))
     also_pairs: int | None = option(None, "Only the first N pairs of these.", above=0)
+    poses: str | None = option(None, "Drawn figures take the poses of people in this file.", DATA, ("--poses",))
     augment: tuple[str, ...] = option(("permute-channels",), "See below; may be repeated.", DATA, ("--augment",))
     rendering: str = option(
         "smooth", "Of drawn shapes: smooth (sub-pixel) or integer (as the authors').", choices=("integer", "smooth")
@@ -120,6 +121,8 @@ class TrainingConfig:
             _check(each.name, getattr(self, each.name), each.metadata)
         if self.also_pairs and not self.also:
             raise UserError("also_pairs is a number of pairs of other data: give these with --also")
+        if self.poses and "figures" not in (self.data, self.also):
+            raise UserError("poses are for drawn people: give --data figures or --also figures")
         if self.preset not in PRESETS:
             raise UserError(f"unknown preset {self.preset!r}; there are {', '.join(PRESETS)}")
         if (self.steps is None) == (self.minutes is None):

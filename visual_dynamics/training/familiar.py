@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from visual_dynamics.data.names import GENERATED
 from visual_dynamics.data.pairs import Pair, Pairs, spread
-from visual_dynamics.data.sources import open_data
+from visual_dynamics.data.sources import draws_people, open_data, recognise
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import write_atomically
 from visual_dynamics.model.image_encoder import resize
@@ -63,8 +62,8 @@ def for_validation(config: TrainingConfig, pairs: Pairs, count: int) -> Tensor |
     kinds = []
     for each in specs:
         number = count // len(specs)
-        wanted = number if each.data in GENERATED else MANY * number
-        found = open_data(each, "validation", wanted, wear=worn(config, pairs) if each.data == "figures" else None)
+        wanted = number if recognise(each) == "drawn" else MANY * number
+        found = open_data(each, "validation", wanted, wear=worn(config, pairs) if draws_people(each.data) else None)
         if found is not None:  # each frame counts once: those of long animations begin more pairs
             frames = found.first.unique()
             kinds.append(found.store[frames[spread(len(frames), number, config.seed)]].cpu())

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from visual_dynamics import objective
 from visual_dynamics.data.pairs import Pair, Pairs, mix_pairs, spread, without_waiting
-from visual_dynamics.data.sources import DataSpec, open_data
+from visual_dynamics.data.sources import DataSpec, draws_people, open_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.layers import ConvBlock
@@ -52,6 +52,7 @@ def data_spec(config: TrainingConfig, size: int) -> DataSpec:
         characters=config.split,
         sheets=config.sheets,
         background=config.network.background,
+        poses=config.poses,
     )
 
 
@@ -69,7 +70,7 @@ def training_pairs(config: TrainingConfig, device: torch.device | str = "cpu") -
 
 def worn(config: TrainingConfig, pairs: Pairs) -> Tensor | None:
     """What drawn figures wear: frames of the run's own pictures, uint8 (n, 3, S, S); None without figures."""
-    if config.also != "figures":
+    if not (config.also and draws_people(config.also)):
         return None
     return pairs.read(spread(pairs.own or len(pairs), WORN_FRAMES, seed=0))[0]
 
