@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,8 +39,9 @@ def result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict:
     monkeypatch.setattr(complete, "Generator", lambda folder: folder)
     monkeypatch.setattr(complete, "load", lambda *name: SimpleNamespace(predictor=Adding()))
     monkeypatch.setattr(complete, "shipped_bodies", lambda: (REFERENCE,))
+    without = replace(packed(2), index=packed(2).index[:3], clips=packed(2).clips[:1])  # nothing to hide: left out
     monkeypatch.setattr(
-        complete, "draw_cast", lambda *given, **more: asked.append((given, more)) or [packed(0), packed(1)]
+        complete, "draw_cast", lambda *given, **more: asked.append((given, more)) or [packed(0), packed(1), without]
     )
     measured = complete.compute(CompleteOptions(samples=2, lpc=tmp_path), CPU, lambda step, share: None)
     ((given, more),) = asked

@@ -4,11 +4,11 @@ Paper      beyond it: it has no whole characters.
 Command    visual-dynamics reproduce complete --lpc FOLDER
 Cost       some 12 s a character on one CPU core, so six minutes for the default 30.
 
-Protocol: characters composed of a checkout of the LPC generator, of five body types in turn, which have all animations
-of their body. (Clothes of the sixth, the child, are drawn for walk alone; the muscular body does not climb.) Each wears
-held-out items (sprites/lpc_held_out.txt), which `prepare lpc --items train` leaves out. Their sheets of run, jump, sit
-and climb are taken away, and `complete` draws them after the bare bodies that come with the package. It finds the body
-type itself.
+Protocol: characters composed of a checkout of the LPC generator, of five body types in turn, which have all
+animations of their body. (Clothes of the sixth, the child, are drawn for walk alone; the muscular body does not
+climb. A zombie, which has none of the four, is left out.) Each wears held-out items (sprites/lpc_held_out.txt), which
+`prepare lpc --items train` leaves out. Their sheets of run, jump, sit and climb are taken away, and `complete` draws
+them after the bare bodies that come with the package. It finds the body type itself.
 
 Error: squared difference of colours in [0, 1] over black, summed over a frame; the tables show the sum over that of the
 nearest standing frame: the first frame of idle or walk in that view, whichever has the smaller error. "known frame":
@@ -76,7 +76,8 @@ def compute(options: CompleteOptions, device: torch.device, progress: Progress) 
     generator = Generator(lpc_checkout(options))
     predictor = load(options.model, str(device)).predictor
     count = options.samples or (SMALL_CHARACTERS if options.small else CHARACTERS)
-    cast = draw_cast(generator, count, options.seed, "held-out", BODIES, whole=True)
+    drawn = draw_cast(generator, count, options.seed, "held-out", BODIES, whole=True)
+    cast = [one for one in drawn if hidden_of(one)]
     frames: list[Frame] = []
     facts = []
     worst: list[Frame] = []
@@ -101,12 +102,16 @@ def compute(options: CompleteOptions, device: torch.device, progress: Progress) 
     return Measured(numbers, {"complete_worst.png": worst_ten(worst, facts)})
 
 
+def hidden_of(one: PackedCharacter) -> list[str]:
+    """Which of the animations to hide a character has."""
+    return [name for name in HIDDEN if any(clip.animation == name for clip in one.clips)]
+
+
 def completed(predictor: Predictor, one: PackedCharacter, place: int) -> tuple[list[Frame], str]:
     """Each frame of the hidden animations, and the body type of the reference that was found."""
     truth = clips_of(one)
     known = {key: frames for key, frames in truth.items() if key[0] not in HIDDEN}
-    hidden = [name for name in HIDDEN if any(key[0] == name for key in truth)]
-    parts = plan(Character("it", known), shipped_bodies(), hidden, layer=False)
+    parts = plan(Character("it", known), shipped_bodies(), hidden_of(one), layer=False)
     _, drafts = complete(predictor, parts, force=True)
     found = []
     for part in parts:
