@@ -35,7 +35,7 @@ class ConvBlock(nn.Sequential):
             nn.ReLU(inplace=True),
             *([nn.MaxPool2d(2)] if layer.pooled else []),
         )
-        self.fused: Callable[[nn.Sequential, Tensor], Tensor] | None = None  # in training: fused_block.apply, if set
+        self.fused: Callable[[nn.Sequential, Tensor], Tensor] | None = None  # set where training runs it fused
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fused(self, x) if self.fused and self.training else super().forward(x)

@@ -247,7 +247,7 @@ class Trainer:
 def fuse_first_blocks(network: nn.Module) -> None:
     """Let the first block of each encoder run as one operation, if Triton is installed."""
     try:
-        from visual_dynamics.model import fused_block
+        from visual_dynamics.training import fused_block
     except ImportError:
         return
     for block in network.modules():

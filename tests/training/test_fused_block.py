@@ -14,7 +14,7 @@ from visual_dynamics.model.presets import ConvLayer
 @pytest.fixture(scope="module")
 def fused_block() -> ModuleType:
     pytest.importorskip("triton", reason="Triton is not installed: `pip install triton` on Linux")
-    from visual_dynamics.model import fused_block
+    from visual_dynamics.training import fused_block
 
     return fused_block
 
