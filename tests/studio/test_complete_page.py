@@ -29,6 +29,10 @@ DROP = """([name, data]) => {
     document.querySelector("#character-drop strong").dispatchEvent(event);
 }"""
 COLOURS = "canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+WATCH_PROGRESS = """() => {  // a bar that is there for a moment may fall between two looks at the page
+    const bar = document.querySelector("#progress");
+    new MutationObserver(() => { if (!bar.hidden) window.progressSeen = true; }).observe(bar, { attributes: true });
+}"""
 
 
 def drop(page: Page, name: str, data: bytes) -> None:
@@ -75,9 +79,10 @@ def test_drawings_have_doubts_and_a_phone_shows_them(page: Page, monkeypatch: py
     drop(page, "hero.zip", zipped(in_hat(swapped("walk", "slash"))))
     only(page, "climb")
     page.check("[name=force]")
+    page.evaluate(WATCH_PROGRESS)
     page.click("#complete-form .primary")
-    until(page, "!document.querySelector('#progress').hidden")
     page.wait_for_selector("#complete-result .card")
+    assert page.evaluate("window.progressSeen")
     assert page.is_hidden("#progress") and page.is_hidden("#cancel")
     doubtful = page.locator(".frames .doubtful")
     assert doubtful.count() > 0 and "climb up, frame" in (doubtful.first.get_attribute("aria-label") or "")
