@@ -208,8 +208,9 @@ def draw(result: dict[str, Any], folder: Path) -> str:
         parts += [f"### {SETS[name].capitalize()}", kl_table(result, name), notes(result, name)]
         parts += [claim(result)] if name == "generated" else []
         parts += [grid_table(result, name)] if "on_grid" in result["sets"][name] else []
-    parts += ["### Stored codes", models_table(result["models"])] if "models" in result else []
-    return "\n\n".join([*parts, analogies_table(result["analogies"])])
+    return "\n\n".join(
+        [*parts, "### Stored codes", models_table(result["models"]), analogies_table(result["analogies"])]
+    )
 
 
 def headline(result: dict[str, Any]) -> Headline:
@@ -220,7 +221,7 @@ def headline(result: dict[str, Any]) -> Headline:
         if name in result["sets"]:
             rows = result["sets"][name]["rows"]
             ours.append(f"{SETS[name]}: {' / '.join(cells(rows['ours'], columns))}")
-            floors.append(f"{SETS[name]}: {' / '.join(cells(rows['floor'], columns))}{floor_words(result, name)}")
+            floors.append(f"{SETS[name]}: {' / '.join(cells(rows['floor'], columns))}")
     normal = generated[f"ours{SOURCES['N(0, I)']}"]
     ours.append(f"{SETS['generated']}, z from N(0, I): {' / '.join(cells(normal, columns))}")
     if seeds := result.get("over_seeds"):
@@ -231,15 +232,10 @@ def headline(result: dict[str, Any]) -> Headline:
     return Headline(f"KL of motions, nats: {names}", paper, "; ".join(ours), "; ".join(floors))
 
 
-def floor_words(result: dict[str, Any], name: str) -> str:
-    """What a floor of an older result is: one half of the authors' pairs against the other."""
-    return " (fewer samples than the row)" if name == "authors" and "sizes" not in result["sets"][name] else ""
-
-
 def kl_table(result: dict[str, Any], name: str) -> str:
     """One set of images: rows of the paper, ours, and the floor."""
     columns, measured = result["columns"], dict(result["sets"][name]["rows"])
-    measured[f"floor (truth against truth){floor_words(result, name)}"] = measured.pop("floor")
+    measured["floor (truth against truth)"] = measured.pop("floor")
     rows = [[f"{method}, paper", *(number(value, 2) for value in values)] for method, values in result["paper"].items()]
     rows += [[method, *cells(found, columns)] for method, found in measured.items()]
     if name == "generated" and (seeds := result.get("over_seeds")):
@@ -259,12 +255,11 @@ def grid_table(result: dict[str, Any], name: str) -> str:
 def notes(result: dict[str, Any], name: str) -> str:
     """What a reader must know to use the numbers."""
     measured, protocol = result["sets"][name], result["protocol"]
-    found, sizes = measured["correlations"]["ours"], measured.get("sizes")
-    count = measured.get("images", protocol["images"])  # an older result does not know it
-    images = f"the first {count} of " if name == "authors" else f"{count} "
-    truth = f", against {sizes['truth']:,} true motions, as in the floor; in brackets 95 % intervals" if sizes else ""
+    found = measured["correlations"]["ours"]
+    images = f"the first {measured['images']} of " if name == "authors" else f"{measured['images']} "
     return (
-        f"{measured['samples']:,} samples on {images}{SETS[name]}{truth}; zero-bin epsilon {protocol['epsilon']:g}. "
+        f"{measured['samples']:,} samples on {images}{SETS[name]}, against {measured['sizes']['truth']:,} true "
+        f"motions, as in the floor; in brackets 95 % intervals; zero-bin epsilon {protocol['epsilon']:g}. "
         f"Correlation of sampled motions: circle-triangle {number(found['circle_triangle'], 3)}, "
         f"circle-square {number(found['circle_square'], 3)}."
     )
