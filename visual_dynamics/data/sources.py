@@ -184,7 +184,7 @@ def _characters(spec: DataSpec, split: DataSplit) -> Pairs | None:
 
 
 def _packed(spec: DataSpec, split: DataSplit) -> Pairs | None:
-    characters = read_packed(Path(spec.data), lambda number: _is_held_out(number) == (split != "train"))
+    characters = read_packed(Path(spec.data), lambda number: is_held_out(number) == (split != "train"))
     if not characters:
         return None
     return packed_pairs(characters, spec.between, max(64, spec.size), spec.background).resized(spec.size)
@@ -192,11 +192,11 @@ def _packed(spec: DataSpec, split: DataSplit) -> Pairs | None:
 
 def _sheets(spec: DataSpec, split: DataSplit) -> Pairs | None:
     sheets = read_sheets_at(Path(spec.data), sheet_layout(spec) or "")
-    sheets = [sheet for place, sheet in enumerate(sheets) if _is_held_out(place) == (split != "train")]
+    sheets = [sheet for place, sheet in enumerate(sheets) if is_held_out(place) == (split != "train")]
     return sheet_pairs(sheets, cast(Between, spec.between), spec.size, spec.background) if sheets else None
 
 
-def _is_held_out(place: int) -> bool:
+def is_held_out(place: int) -> bool:
     """Of more than ten sheets or characters, every twentieth is held out: whole ones, as frames of one are alike."""
     return place % 20 == 10
 
