@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import everyday, processes, speed
+from benchmarks import everyday, processes, speed, time_to_quality
 from tests.conftest import seeded
 from visual_dynamics.api import load
 from visual_dynamics.model.cross_convolution import by_groups
@@ -119,3 +119,29 @@ def test_efficiency_is_of_the_best_rounds(monkeypatch: pytest.MonkeyPatch) -> No
     speeds = iter([10.0, 6.0, 8.0, 9.0])  # one process, two, one, two
     monkeypatch.setattr(processes, "pairs_per_second", lambda *_: next(speeds))
     assert processes.measure(rounds=2, steps=4) == {"one_process": 10, "two_processes": 9, "efficiency": 0.9}
+
+
+def test_budgets_are_tried_by_size_until_one_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["preset=tiny", "latent=8", "batch=4", "pairs=16", "posteriors=16"]
+    words = ["--minutes", "0.004", "0.002", "--images", "4", "--samples", "8", "--device", "cpu"]
+    words += [word for setting in settings for word in ("--set", setting)]
+
+    def found(*more: str) -> dict:
+        monkeypatch.setattr("sys.argv", ["time_to_quality", *words, *more, "--out", str(tmp_path / "out.json")])
+        time_to_quality.main()
+        return json.loads((tmp_path / "out.json").read_text())
+
+    enough = found("--limit", "1000")
+    assert enough["reached"] and [one["minutes"] for one in enough["tried"]] == [0.002]
+    assert enough["tried"][0]["pairs"] == 4 * enough["tried"][0]["steps"] > 0 and enough["commit"]
+    never = found("--limit", "0")
+    assert not never["reached"] and [one["minutes"] for one in never["tried"]] == [0.002, 0.004]
+    assert "not within 0.004 minutes" in capsys.readouterr().out
+
+
+def test_a_column_without_objects_is_not_good() -> None:
+    assert time_to_quality.is_good({"circle": 0.05, "square": 0.01}, 0.05)
+    assert not time_to_quality.is_good({"circle": 0.051, "square": 0.01}, 0.05)
+    assert not time_to_quality.is_good({"circle": None, "square": 0.01}, 0.05)

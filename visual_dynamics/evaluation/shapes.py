@@ -41,10 +41,10 @@ class ShapeImages:
 
 
 def generated_images(
-    count: int, rendering: shapes.Rendering, seed: int, device: torch.device
+    count: int, rendering: shapes.Rendering, seed: int, device: torch.device, split: shapes.Split = "test"
 ) -> tuple[shapes.Scenes, ShapeImages]:
-    """Test scenes, and their images before the motion."""
-    scenes = shapes.draw_scenes(count, seed, "test")
+    """Scenes, and their images before the motion."""
+    scenes = shapes.draw_scenes(count, seed, split)
     frames = shapes.images(scenes, rendering=rendering, size=SIZE)
     masks = shapes.masks(scenes, rendering=rendering, size=SIZE).visible
     return scenes, ShapeImages(frames.to(device).float() / 255, masks.to(device))
@@ -129,6 +129,7 @@ class Extent:
     samples: int  # futures of all images together
     seed: int
     truths: int = 0  # true futures of each generated image, at least; they cost little beside samples
+    split: shapes.Split = "test"  # of generated images: "validation" where something is chosen by the numbers
 
     def over(self, available: int) -> tuple[int, int]:
         """The number of images, and of futures of each."""
@@ -155,9 +156,9 @@ class Bench:
 def generated_bench(
     rendering: shapes.Rendering, extent: Extent, device: torch.device, progress: Callable[[float], object]
 ) -> Bench:
-    """Generated test images, and true futures of the same images, twice."""
+    """Generated images, and true futures of the same images, twice."""
     count, each = extent.over(extent.images)
-    scenes, images = generated_images(count, rendering, extent.seed, device)
+    scenes, images = generated_images(count, rendering, extent.seed, device, extent.split)
     truth, floor = (
         Motions(true_motions(scenes, rendering, images, futures, extent.seed + half, progress), futures)
         for half, futures in ((1, max(each, extent.truths)), (2, each))
