@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test check bench clean
+.PHONY: demo train test check bench docs clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -22,6 +22,9 @@ check: .venv/development.stamp  ## style, types, import order
 
 bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/bench
 	$(BIN)/python benchmarks/speed.py --out out/bench
+
+docs: .venv/development.stamp  ## the documentation as a site: out/docs/site/index.html
+	$(BIN)/python docs/build.py out/docs
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'
