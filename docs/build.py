@@ -2,9 +2,6 @@
 
 Pages keep their places in the repository, so a link between them works in a checkout and on the site alike. Files that
 they link to and that are no pages (pictures, results, code) are copied to their places, too. Notebooks become pages.
-
-The generator is Zensical: its authors have declared Material for MkDocs inactive, and the last stable MkDocs is of
-2024. Zensical checks links, has a search without a server, and renders docstrings with mkdocstrings.
 """
 
 from __future__ import annotations

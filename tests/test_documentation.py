@@ -207,7 +207,24 @@ def test_the_page_on_the_command_line_is_current() -> None:
     assert PAGE.read_text() == reference()
 
 
-# --- the tutorial on own footage ---
+# --- pages whose commands are run ---
+
+
+def test_the_first_futures_are_those_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = [line for line in "".join(blocks(ROOT / "docs" / "first-futures.md", "")).splitlines() if line]
+    assert [command.split()[1] for command in commands] == ["demo", "sample", "analogy", "extrapolate", "traverse"]
+    for command in commands:
+        with pytest.raises(SystemExit) as exit_:
+            main(shlex.split(command)[1:])
+        assert not exit_.value.code, command
+    for made, shown in (("futures/futures", "futures"), ("analogy/analogy", "analogy"), ("clip/clip", "clip")):
+        with (
+            Image.open(tmp_path / "out" / f"{made}.png") as ours,
+            Image.open(ROOT / "docs" / "images" / f"first-{shown}.png") as theirs,
+        ):
+            assert ours.size == theirs.size
+            assert np.abs(np.asarray(ours.convert("RGB"), int) - np.asarray(theirs.convert("RGB"))).mean() < 1
 
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ class Canvas:
     """A picture with all that a model needs of it. No method opens the source again.
 
     Three kinds of results:
+
     1. Most pictures are scaled: the longer side of a result is the side of the model's frames.
     2. A model of sprites, drawn on black, takes pictures up to that size unscaled; results have the picture's size.
     3. At full size a result has the picture's size, too: the picture's own pixels, moved.
