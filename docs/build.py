@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "benchmarks/*.md", "docs/**/*.md", "docs/notebooks/*.ipynb", "visual_dynamics/models/*.md")
 CONFIG = "zensical.toml"
+ROW, CODE = re.compile(r"^\|.*$", re.M), re.compile(r"`[^`]+`")  # of a table, and in it
 LINK = re.compile(r"(?<=\]\()[^)#:\s]+")  # to a file; the anchor stays outside
 
 
@@ -50,7 +51,12 @@ def _write_page(source: Path, root: Path, pages: Path) -> None:
             shutil.copy(target, copy)
         return link[0]
 
-    page.write_text(LINK.sub(place, text))
+    page.write_text(ROW.sub(_with_pipes, LINK.sub(place, text)))
+
+
+def _with_pipes(row: re.Match[str]) -> str:
+    r"""GitHub wants \| in the code of a table, Python-Markdown |."""
+    return CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0])
 
 
 def _contents(folder: Path, root: Path, pages: Path) -> str:
