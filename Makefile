@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test check bench docs clean
+.PHONY: demo train test check bench docs notebooks clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -19,6 +19,9 @@ check: .venv/development.stamp  ## style, types, import order
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+notebooks: .venv/development.stamp  ## run the course again, in place: docs/notebooks
+	$(BIN)/python -m tests.notebooks
 
 bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/bench
 	$(BIN)/python benchmarks/speed.py --out out/bench

@@ -222,9 +222,13 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch, cuda:
 
 
 def test_what_the_package_shows() -> None:
-    assert sorted(vd.__all__) == dir(vd) == ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load"]
+    assert (
+        sorted(vd.__all__)
+        == dir(vd)
+        == ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load", "show"]
+    )
     assert re.match(r"\d+\.\d+", vd.__version__)
-    for name in ("Model", "Motion", "UnfamiliarPicture", "UserError", "load"):
+    for name in ("Model", "Motion", "UnfamiliarPicture", "UserError", "load", "show"):
         assert getattr(vd, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         vd.lode  # noqa: B018

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from visual_dynamics.api import Model, Motion, load
+    from visual_dynamics.display import show
     from visual_dynamics.errors import UnfamiliarPicture, UserError
 
     __version__: str
 
-__all__ = ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load"]
+__all__ = ["Model", "Motion", "UnfamiliarPicture", "UserError", "__version__", "load", "show"]
 
 
 def __dir__() -> list[str]:
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from visual_dynamics import api
 
         return getattr(api, name)
+    if name == "show":
+        from visual_dynamics.display import show
+
+        return show
     if name in ("UnfamiliarPicture", "UserError"):
         from visual_dynamics import errors
 

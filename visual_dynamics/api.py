@@ -25,9 +25,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from visual_dynamics.display import code_html, facts_html, show
 from visual_dynamics.errors import UnfamiliarPicture, UserError
 from visual_dynamics.images import ImageSource
+from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model_files import find_weights, shipped_models
+from visual_dynamics.objective import kl_per_dimension
 from visual_dynamics.sampling.canvas import Canvas, open_canvas
 from visual_dynamics.sampling.familiarity import describe
 from visual_dynamics.sampling.latents import (
@@ -68,6 +71,12 @@ class Motion:
     mean: NDArray[np.float32]  # (latent,)
     variance: NDArray[np.float32]  # (latent,)
 
+    def _repr_html_(self) -> str:
+        mean, variance = torch.tensor(self.mean), torch.tensor(self.variance)
+        nats = kl_per_dimension(Posterior(mean, variance.log()))
+        title = f"motion code of {len(mean):,} dimensions, {float(nats.sum()):.1f} nats from the prior"
+        return code_html(title, mean, variance.sqrt(), nats)
+
 
 @dataclass(frozen=True)
 class Strip:
@@ -77,6 +86,9 @@ class Strip:
     nats: float  # how much motion the dimension carries: its mean KL divergence to the prior
     values: list[float]  # in units of its deviation over training pairs
     frames: Frames  # (T, H, W, 3), one for each value
+
+    def _repr_html_(self) -> str:
+        return show(self, labels=[f"{value:+.2g}" for value in self.values])._repr_html_()
 
 
 class Model:
@@ -90,6 +102,17 @@ class Model:
             self.sources = {"posteriors": weights.posteriors, **self.sources}
         if weights.conditional:
             self.sources = {"conditional": weights.conditional, **self.sources}
+
+    def _repr_html_(self) -> str:
+        config, parameters = self.predictor.network.config, sum(x.numel() for x in self.predictor.network.parameters())
+        facts = {
+            "frames": f"{config.size} x {config.size} pixels",
+            "motion code z": f"{config.latent:,} dimensions",
+            "network": f"{parameters / 1e6:.1f} million parameters",
+            "z comes from": ", ".join(dict.fromkeys([*self.sources, "learned"])),
+            "weights (sha256)": self.weights.digest[:12],
+        }
+        return facts_html("Visual Dynamics model", facts)
 
     @property
     def size(self) -> int:

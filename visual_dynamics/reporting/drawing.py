@@ -16,8 +16,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
-from torch import Tensor
 
+from visual_dynamics.display import to_pixels as to_pixels  # "as": the rooms above draw with it, too
 from visual_dynamics.files import write_atomically
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import encode_png
@@ -47,11 +47,6 @@ WEIGHTS = {  # keys of digests in a result -> the words before them
 }
 
 Box = Sequence[int]  # left, top, side of a square in a picture
-
-
-def to_pixels(frame: Tensor) -> Pixels:
-    """float (3, H, W) in [0, 1] -> uint8 (H, W, 3); values outside are cut off"""
-    return (frame.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
 
 
 # ------------------------------------------------------------------------------------------------ sheets of pictures
