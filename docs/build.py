@@ -88,7 +88,7 @@ def _with_folders(config: str, pages: Path) -> str:
 
 
 def notebook_page(notebook: dict[str, Any], name: str) -> str:
-    """A notebook (nbformat 4) as Markdown: its texts, its code, and the texts and PNG pictures that it stores."""
+    """A notebook (nbformat 4) as Markdown: its texts, its code, and what it stores of results."""
     parts = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
@@ -102,6 +102,8 @@ def _output(output: dict[str, Any]) -> str:
     data = output.get("data", {})
     if "image/png" in data:
         return f"![result](data:image/png;base64,{''.join(''.join(data['image/png']).split())})"
+    if "text/html" in data:  # in one line: an empty one would end it for Markdown
+        return f"<div>{' '.join(''.join(data['text/html']).split())}</div>"
     return _fenced("", "".join(output.get("text", data.get("text/plain", ""))))
 
 

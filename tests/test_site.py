@@ -111,6 +111,7 @@ def small_root(folder: Path, text: str) -> Path:
     cells = [
         {"cell_type": "markdown", "source": ["# A toy\n", "It moves."]},
         {"cell_type": "code", "source": ["print(1 + 1)"], "outputs": [{"text": ["2\n"]}]},
+        {"cell_type": "code", "source": ["model"], "outputs": [{"data": {"text/html": ["<b>M</b>\n\n", "8"]}}]},
         {"cell_type": "code", "source": ["show()"], "outputs": [{"data": {"image/png": "iVBO\nRw0="}}]},
     ]
     (folder / "docs" / "notebooks" / "1_toy.ipynb").write_text(json.dumps({"cells": cells}))
@@ -132,7 +133,7 @@ def test_notebooks_become_pages(tmp_path: Path) -> None:
     assert text.startswith(
         "# A toy\n\n[This page as a notebook](1_toy.ipynb)\nIt moves.\n\n```python\nprint(1 + 1)\n```\n"
     )
-    assert "```\n2\n```" in text
+    assert "```\n2\n```" in text and "\n<div><b>M</b> 8</div>\n" in text
 
 
 @pytest.mark.parametrize("link", ["docs/lost.md", "docs/more.md#of-that"])
