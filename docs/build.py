@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "benchmarks/*.md", "docs/**/*.md", "docs/notebooks/*.ipynb", "visual_dynamics/models/*.md")
 CONFIG = "zensical.toml"
 ROW, CODE = re.compile(r"^\|.*$", re.M), re.compile(r"`[^`]+`")  # of a table, and in it
+MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.S)  # of a notebook: a block of its own, or within a sentence
 LINK = re.compile(r"(?<=\]\()[^)#:\s]+")  # to a file; the anchor stays outside
 
 
@@ -92,10 +93,18 @@ def notebook_page(notebook: dict[str, Any], name: str) -> str:
     parts = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        parts.append(text if cell["cell_type"] == "markdown" else _fenced("python", text))
+        parts.append(MATH.sub(_mathml, text) if cell["cell_type"] == "markdown" else _fenced("python", text))
         parts += [_output(each) for each in cell.get("outputs", [])]
     heading, _, rest = "\n\n".join(part for part in parts if part.strip()).partition("\n")
     return f"{heading}\n\n[This page as a notebook]({name})\n{rest}\n"
+
+
+def _mathml(formula: re.Match[str]) -> str:
+    """TeX as browsers show it without a script; within a span, as Markdown would take math for a block."""
+    from latex2mathml.converter import convert
+
+    block, inline = formula.groups()
+    return f"<span>{convert(' '.join((block or inline).split()), display='block' if block else 'inline')}</span>"
 
 
 def _output(output: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from visual_dynamics import api, objective
 from visual_dynamics.model import network
 from visual_dynamics.sampling import moves
 
-for tool in ("zensical", "mkdocstrings", "mkdocstrings_handlers.python"):
+for tool in ("latex2mathml", "zensical", "mkdocstrings", "mkdocstrings_handlers.python"):
     pytest.importorskip(tool, reason="the site's generator is not installed: pip install -e '.[docs]'")
 
 SHOWN = ("index.html", "docs/results.html", "docs/cli.html", "docs/reference/python.html", "docs/first-futures.html")
@@ -109,7 +109,7 @@ def small_root(folder: Path, text: str) -> Path:
     (folder / "README.md").write_text(text)
     (folder / "docs" / "more.md").write_text("# More\n\n## Of it\n")
     cells = [
-        {"cell_type": "markdown", "source": ["# A toy\n", "It moves."]},
+        {"cell_type": "markdown", "source": ["# A toy\n", "It moves $z$."]},
         {"cell_type": "code", "source": ["print(1 + 1)"], "outputs": [{"text": ["2\n"]}]},
         {"cell_type": "code", "source": ["model"], "outputs": [{"data": {"text/html": ["<b>M</b>\n\n", "8"]}}]},
         {"cell_type": "code", "source": ["show()"], "outputs": [{"data": {"image/png": "iVBO\nRw0="}}]},
@@ -130,8 +130,9 @@ def test_notebooks_become_pages(tmp_path: Path) -> None:
     (page,) = site.glob("docs/notebooks/1_toy*/index.html")
     assert "A toy" in page.read_text() and "data:image/png;base64,iVBORw0=" in page.read_text()
     text = notebook_page(json.loads((root / "docs" / "notebooks" / "1_toy.ipynb").read_text()), "1_toy.ipynb")
-    assert text.startswith(
-        "# A toy\n\n[This page as a notebook](1_toy.ipynb)\nIt moves.\n\n```python\nprint(1 + 1)\n```\n"
+    words = re.sub(r"<span><math.*?<mi>(\w)</mi>.*?</math></span>", r"\1", text)
+    assert words.startswith(
+        "# A toy\n\n[This page as a notebook](1_toy.ipynb)\nIt moves z.\n\n```python\nprint(1 + 1)\n```\n"
     )
     assert "```\n2\n```" in text and "\n<div><b>M</b> 8</div>\n" in text
 
