@@ -208,7 +208,7 @@ def test_random_numbers_are_those_of_numpy(browser: Browser) -> None:
 
 def test_the_quick_decoder_gives_the_package_s_frames() -> None:
     model = vd.load("sprites")
-    network = programs(model.predictor.network, "float32")["decoder"].module.network
+    network = programs(model.weights, "float32")["decoder"].module.network
     image = model.predictor.encode_image(seeded(3, 64, 64).sigmoid())
     z = model.source().draw(range(3))
     found = QuickDecoder(network)(image.frame[None], image.features, z)

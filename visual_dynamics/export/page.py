@@ -132,7 +132,7 @@ def _about(file: ModelFile, model: Model) -> dict[str, Any]:
 
 
 def _model_assets(name: str, model: Model) -> Iterator[tuple[str, bytes]]:
-    parts = programs(model.predictor.network, "float16")
+    parts = programs(model.weights, "float16")
     decoder = parts["decoder"]
     parts["decoder"] = decoder._replace(module=QuickDecoder(decoder.module.network))  # type: ignore[arg-type]
     for part, program in parts.items():
