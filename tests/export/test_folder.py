@@ -27,6 +27,7 @@ from visual_dynamics.sampling import conditional_prior
 from visual_dynamics.sampling.conditional_prior import GRID, ConditionalPrior, Velocity
 
 Folders = dict[tuple[Format, Precision], Path]
+pytestmark = pytest.mark.filterwarnings("ignore::visual_dynamics.UnfamiliarPicture")
 NOT_MUCH = {"float32": 0.01, "float16": 1.0}  # levels of 255
 
 
