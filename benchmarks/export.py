@@ -2,7 +2,8 @@
 
 For every model, format and kind of weights: the largest difference between frames of the decoder and those of the
 package (`sample`, `apply`), for 1, 7 and 64 motion codes of one random frame, in levels of 255; and the largest
-difference of the motion code of a random pair, as a share of the largest number in it.
+difference of the motion code of a random pair, as a share of the largest number in it. With p(z | image), the codes are
+those of its program and of the package.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 import torch
+from torch.utils._pytree import tree_unflatten
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from visual_dynamics.api import Model, load
@@ -36,9 +38,10 @@ def run(form: Format, data: bytes, *inputs: Floats) -> list[Floats]:
     if form == "onnx":
         session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
         return session.run(None, dict(zip([each.name for each in session.get_inputs()], inputs, strict=True)))
-    first, *others = [torch.from_numpy(each) for each in inputs]
-    arguments = [tuple(others[:-1]), others[-1]] if len(others) > 1 else others  # segments are one argument
-    found = torch.export.load(io.BytesIO(data)).module()(first, *arguments)
+    program = torch.export.load(io.BytesIO(data))
+    # Segments are one argument.
+    arguments = tree_unflatten([torch.from_numpy(each) for each in inputs], program.call_spec.in_spec)[0]
+    found = program.module()(*arguments)
     return [each.numpy() for each in ((found,) if isinstance(found, torch.Tensor) else found)]
 
 
@@ -49,10 +52,14 @@ def differences(
     side = model.predictor.picture_size
     pair = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
     before, after = pair[:1].numpy(), pair[1:].numpy()
-    z, image, found = model.source().draw(range(max(counts))), model.predictor.encode_image(pair[0]), {}
+    image, found = model.predictor.encode_image(pair[0]), {}
+    z, noise = (source.draw(range(max(counts)), image) for source in (model.source(), model.source("prior")))
     segments = run(form, files["encoder"], before)
     for count in counts:
-        (frames,) = run(form, files["decoder"], before, *segments, z[:count].numpy())
+        codes = z[:count].numpy()
+        if "conditional" in files:
+            (codes,) = run(form, files["conditional"], *segments, noise[:count].numpy())
+        (frames,) = run(form, files["decoder"], before, *segments, codes)
         expected = model.predictor.decode(image, z[:count]).numpy()
         found[f"n = {count}"] = 255 * float(np.abs(frames - expected).max())
     if "motion_encoder" in files:
@@ -74,7 +81,7 @@ def main() -> None:
         model = load(name)
         for form in get_args(Format):
             for precision in get_args(Precision):
-                parts = programs(model.predictor.network, precision)
+                parts = programs(model.weights, precision)
                 files = {part: exported(program, form) for part, program in parts.items()}
                 found = differences(model, form, files)
                 rows.append({"model": name, "format": form, "weights": precision, **found})

@@ -5,7 +5,9 @@ FOLDER is what `visual-dynamics export-page` wrote. A plain file server gives it
 - first view: from the begin of the navigation to eight futures, five times with an empty cache; the median;
 - slider: previews a second while a slider moves for four seconds;
 - pixels: for each model, eight futures of each sample against `model.sample(..., source="posteriors")`: the largest
-  difference, in levels of 255.
+  difference, in levels of 255;
+- poke, where `shapes` is there: seconds until eight futures in which the circle of a sample goes down, how many codes
+  fit by the page and by `model.poke`, and how many of the eight futures are Python's within one level of 255.
 
 `--pictures PLACE` keeps the page as it looks at 1280 and 390 pixels.
 """
@@ -36,11 +38,13 @@ from visual_dynamics.api import load
 from visual_dynamics.errors import UnfamiliarPicture
 from visual_dynamics.images import read_image, read_picture
 from visual_dynamics.provenance import provenance
+from visual_dynamics.studio.pictures import draw_samples
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 VIEWS, SECONDS = 5, 4
+POKED_SAMPLE, POKE, CODES = "shapes-1", {"x": 32, "y": 62, "dx": 0, "dy": 6}, 400
 EIGHT = "document.querySelectorAll('#wall figure').length === 8"
 MOVE = """async (seconds) => {
     const slider = document.querySelector("#sliders input");
@@ -69,6 +73,32 @@ def first_view(browser: Browser, address: str) -> float:
     seconds = time.perf_counter() - start
     page.context.close()
     return seconds
+
+
+def poke(page: Page) -> dict[str, Any]:
+    model, sample = load("shapes"), draw_samples()[POKED_SAMPLE]
+    page.select_option("#model", "shapes")
+    page.click(f".sample[data-id={POKED_SAMPLE}]")
+    page.wait_for_function(f"{EIGHT} && document.querySelector('#wall').ariaBusy !== 'true'")
+    for name, value in POKE.items():
+        page.fill(f"#poke-form [name={name}]", str(value))
+    start = time.perf_counter()
+    page.click("#poke-form button:not([type])")
+    page.wait_for_function("document.querySelector('#status').textContent.includes('fit the poke')", polling=20)
+    seconds = time.perf_counter() - start
+    fitting = (page.text_content("#status") or "").partition("about ")[2].split(" ")[0]
+    place, motion = (POKE["x"], POKE["y"]), (POKE["dx"], POKE["dy"])
+    source = model.poke(sample, (place, motion), source="posteriors", codes=CODES)
+    urls = page.evaluate("[...document.querySelectorAll('#wall .end')].map(image => image.src)")
+    futures = np.stack([read_image(base64.b64decode(url.partition(",")[2])) for url in urls]).astype(int)
+    away = np.abs(futures - model.sample(sample, n=8, seed=0, source=source)).max((1, 2, 3))
+    page.click("#no-poke")
+    page.wait_for_function("document.querySelector('#wall').ariaBusy !== 'true'")
+    return {
+        "seconds": seconds,
+        "fitting": {"page": int(fitting), "python": source.effective},
+        "futures_alike": int((away <= 1).sum()),
+    }
 
 
 def slider(page: Page) -> float:
@@ -135,6 +165,7 @@ def main() -> None:
             "megabytes": sum(path.stat().st_size for path in options.folder.iterdir()) / 1e6,
             "first_view_seconds": {"median": statistics.median(views), "each": views},
             "previews_a_second": slider(page),
+            "poke": poke(page) if page.locator("#model option[value=shapes]").count() else None,
             "largest_difference": pixels(page),
         }
         if options.pictures:

@@ -15,6 +15,7 @@ def test_the_wheel_carries_models_and_pages(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "-w", str(tmp_path), str(ROOT)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("visual_dynamics-*.whl")
+    assert wheel.stat().st_size < 100e6  # PyPI's limit for a file
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in SHIPPED.iterdir():
         assert f"visual_dynamics/models/{path.name}" in names

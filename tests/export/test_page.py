@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import re
 import threading
@@ -15,17 +14,18 @@ from urllib.error import URLError
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import visual_dynamics as vd
 from tests.browser import chromium
 from tests.conftest import seeded
+from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.export import runtime
-from visual_dynamics.export.page import HERE, bundle, page_files
+from visual_dynamics.export.page import bundle, page_files
 from visual_dynamics.export.programs import programs
 from visual_dynamics.export.quick import QuickDecoder
-from visual_dynamics.sampling.latents import noise_of, sample_seeds
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -58,13 +58,13 @@ class IsolatedFiles(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def folder(tiny_weights_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(weights_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page with the tiny model."""
     cached = runtime.cache_folder() / Path(runtime.ADDRESS).name
     if not cached.exists():
         pytest.skip("onnxruntime-web is not in the cache: visual-dynamics export-page fetches it")
     place = tmp_path_factory.mktemp("page")
-    for name, data in page_files([str(tiny_weights_file)], runtime.runtime_files(None, lambda *_: None)):
+    for name, data in page_files([str(weights_file)], runtime.runtime_files(None, lambda *_: None)):
         (place / name).write_bytes(data)
     return place
 
@@ -150,10 +150,20 @@ def test_sliders_a_motion_of_a_pair_and_files(page: Page, model: vd.Model, tmp_p
     with page.expect_download() as download:
         page.click("#download-all")
     assert Image.open(download.value.path()).n_frames == 2
+    clip = Image.open(download.value.path())
+    for frame, selector in ((0, "#wall .flip img:first-child"), (1, "#wall .end")):
+        clip.seek(frame)  # of the first future, from the start and back
+        tile = np.asarray(clip.convert("RGB"))[4 : 4 + 3 * 13 : 3, 4 : 4 + 3 * 16 : 3]
+        np.testing.assert_array_equal(tile, colours(page, f"#wall figure:first-child {selector.split(' ', 1)[1]}"))
     page.select_option("#form", "sheet")
     with page.expect_download() as download:
         page.click("#download-all")
     assert Image.open(download.value.path()).size == (4 + 4 * (16 * 3 + 4), 4 + 3 * (13 * 3 + 4))
+    with page.expect_download() as download:
+        page.click("#wall figure:nth-child(3) [aria-label$='save as a file']")
+    assert download.value.suggested_filename == "future.png"
+    future = np.asarray(Image.open(download.value.path()).convert("RGB"))
+    np.testing.assert_array_equal(future, colours(page, "#wall figure:nth-child(3) .end"))
 
     page.click("#tab-motion")
     page.wait_for_selector("#preview[src^='data:']")
@@ -180,6 +190,50 @@ def test_sliders_a_motion_of_a_pair_and_files(page: Page, model: vd.Model, tmp_p
     assert np.abs(found.astype(int) - expected).max() <= 1
 
 
+@pytest.mark.filterwarnings("ignore::visual_dynamics.UnfamiliarPicture")
+def test_a_drag_is_a_poke(page: Page, model: vd.Model, tmp_path: Path) -> None:
+    """In frames as small as these no motion is certain: the page says so in the package's words."""
+    Image.fromarray(noise(32, 64)).save(tmp_path / "picture.png")
+    choose(page, tmp_path / "picture.png")
+    wall = page.locator("#wall .end").first
+    old, box = wall.get_attribute("src"), page.locator("#picture").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 + 12, box["y"] + box["height"] / 2, steps=3)
+    page.mouse.up()
+    x, y, dx, dy = (float(page.input_value(f"#poke-form [name={name}]")) for name in ("x", "y", "dx", "dy"))
+    assert abs(x - 31.5) < 1 and abs(y - 15.5) < 1 and dy == 0 and abs(dx - 12 * 64 / box["width"]) < 0.2
+    assert page.locator("#poke-arrow path").count() == 2
+    page.wait_for_selector("#problem:not([hidden])")
+    with pytest.raises(UserError) as refused:
+        model.poke(tmp_path / "picture.png", ((x, y), (dx, dy)), codes=8)
+    said = page.text_content("#problem") or ""
+    assert said.lower() == f"{refused.value}.".lower()
+    assert wall.get_attribute("src") == old
+    press = "document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))"
+    page.evaluate(f"document.querySelector('#poke-form').requestSubmit(); {press}")
+    page.wait_for_function("document.querySelector('#status').textContent === 'Cancelled'")
+    page.wait_for_function("document.querySelector('#wall').ariaBusy !== 'true'")
+    assert wall.get_attribute("src") == old and page.locator("#problem").is_hidden()
+    page.fill("[name=seed]", "1")
+    page.click("#no-poke")
+    page.wait_for_function("old => document.querySelector('#wall .end').src !== old", arg=old)
+
+
+def test_an_unfamiliar_picture_gives_a_warning(page: Page, model: vd.Model, tiny_pairs: Pairs, tmp_path: Path) -> None:
+    square = tiny_pairs.batch(torch.arange(1)).frame[0].permute(1, 2, 0)
+    Image.fromarray(np.uint8((255 * square).round())).save(tmp_path / "known.png")
+    Image.fromarray(noise(16, 16)).save(tmp_path / "strange.png")
+    for name, is_known in (("strange", False), ("known", True), ("strange", False)):
+        path = tmp_path / f"{name}.png"
+        assert (model.unfamiliar(model.open(path, check=False)) == "") == is_known
+        choose(page, path)
+        page.wait_for_function("known => document.querySelector('#unfamiliar').hidden === known", arg=is_known)
+    said = page.text_content("#unfamiliar") or ""
+    assert said.endswith("its results may mean nothing: train one that has (visual-dynamics train).")
+
+
 def test_the_page_fits_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     for tab in ("futures", "motion", "transfer"):
@@ -187,28 +241,9 @@ def test_the_page_fits_a_phone(page: Page) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_random_numbers_are_those_of_numpy(browser: Browser) -> None:
-    page = browser.new_page()
-    text = base64.b64encode((HERE / "random.js").read_bytes()).decode()
-    draw = """async ([module, seed, numbers]) => {
-        const { Generator, sampleSeed } = await import(`data:text/javascript;base64,${module}`);
-        return numbers.map((number) => {
-            const generator = new Generator(sampleSeed(seed, number)), row = generator.integer(18007);
-            return [row, Array.from({ length: 2000 }, () => generator.normal())];
-        });
-    }"""
-    for seed in (0, 1, 2**32 + 5, 2**53 - 1):
-        found = page.evaluate(draw, [text, seed, [0, 1, 63]])
-        seeds = [sample_seeds(seed, 1, number)[0] for number in (0, 1, 63)]
-        generators = [np.random.default_rng(each) for each in seeds]
-        assert [row for row, _ in found] == [generator.integers(18007) for generator in generators]
-        np.testing.assert_array_equal(np.float32([z for _, z in found]), noise_of(generators, 2000).numpy())
-    page.close()
-
-
 def test_the_quick_decoder_gives_the_package_s_frames() -> None:
     model = vd.load("sprites")
-    network = programs(model.predictor.network, "float32")["decoder"].module.network
+    network = programs(model.weights, "float32")["decoder"].module.network
     image = model.predictor.encode_image(seeded(3, 64, 64).sigmoid())
     z = model.source().draw(range(3))
     found = QuickDecoder(network)(image.frame[None], image.features, z)

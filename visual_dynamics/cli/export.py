@@ -49,7 +49,7 @@ def export(
         name = Path(model).stem if model.endswith(".safetensors") else model
         for done, (file, data) in enumerate(folder_files(loaded, name, form.value, weights.value), 1):
             folder.write(file, data)
-            progress(done, 7)
+            progress(done, 7 + bool(loaded.weights.conditional))
     typer.echo(f"{model} in {out}: see README.md")
 
 

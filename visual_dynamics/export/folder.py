@@ -1,7 +1,7 @@
 """A folder with a model in it for other people's programs.
 
 encoder.onnx decoder.onnx motion_encoder.onnx      or .pt2, programs of torch.export
-posteriors.npz mixture.npz                         where z comes from
+conditional.onnx posteriors.npz mixture.npz        where z comes from: what of these the model has
 model.json                                         names, sizes and ranges
 README.md                                          how to sample futures from these files
 """
@@ -32,33 +32,45 @@ RUN: dict[Format, dict[str, str]] = {  # lines of the README
         "open": 'onnxruntime.InferenceSession(f"{part}.onnx")',
         "encode": 'dict(zip([each.name for each in encoder.get_outputs()], encoder.run(None, {"frame": frame})))',
         "decode": 'decoder.run(None, {"frame": frame, **segments, "z": z})[0]',
+        "look": 'conditional.run(None, {**segments, "noise": z})[0]',
     },
     "torch": {
         "library": "torch",
         "open": 'torch.export.load(f"{part}.pt2").module()',
         "encode": "encoder(torch.from_numpy(frame))",
         "decode": "decoder(torch.from_numpy(frame), segments, torch.from_numpy(z)).numpy()",
+        "look": "conditional(segments, torch.from_numpy(z)).numpy()",
     },
 }
-DRAW = {  # of each source: how a row is chosen, and how z follows from it and from noise
+CARRIES = "  # places: the dimensions of z that carry motion\n"
+DRAW = {  # of each source: what is read, how a row is chosen, and how z follows from it and from noise
+    "conditional": {
+        "name": "conditional",  # of --source
+        "parts": "encoder, decoder, conditional",
+        "read": "",
+        "choose": "",
+        "move": "z = $look  # p(z | image)",
+    },
     "posteriors": {
-        "name": "posteriors",  # of --source
-        "names": "mean, deviation",
-        "choose": "[generator.integers(len(mean)) for generator in generators]",
-        "move": "mean[rows] + deviation[rows] * z[:, places]",
+        "name": "posteriors",
+        "parts": "encoder, decoder",
+        "read": 'places, mean, deviation = np.load("posteriors.npz").values()' + CARRIES,
+        "choose": "rows = [generator.integers(len(mean)) for generator in generators]\n",
+        "move": "z[:, places] = mean[rows] + deviation[rows] * z[:, places]",
     },
     "mixture": {
         "name": "learned",
-        "names": "weight, mean, factor",
-        "choose": "np.searchsorted(np.cumsum(weight)[:-1], [generator.random() for generator in generators])",
-        "move": "mean[rows] + (factor[rows] * z[:, None, places]).sum(2)",
+        "parts": "encoder, decoder",
+        "read": 'places, weight, mean, factor = np.load("mixture.npz").values()' + CARRIES,
+        "choose": "rows = np.searchsorted(np.cumsum(weight)[:-1], [generator.random() for generator in generators])\n",
+        "move": "z[:, places] = mean[rows] + (factor[rows] * z[:, None, places]).sum(2)",
     },
 }
 
 
 def folder_files(model: Model, name: str, form: Format, precision: Precision) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file, one after the other."""
-    config, parts = model.predictor.network.config, programs(model.predictor.network, precision)
+    config, parts = model.weights.network.config, programs(model.weights, precision)
     for part, program in parts.items():
         yield part + SUFFIXES[form], exported(program, form)
     sources = {"mixture": mixture_arrays(model.learned_prior)}
@@ -88,16 +100,17 @@ def folder_files(model: Model, name: str, form: Format, precision: Precision) ->
         },
     }
     yield "model.json", (json.dumps(about, indent=1) + "\n").encode()
-    source = next(iter(sources))
+    source = "conditional" if "conditional" in parts else next(iter(sources))  # the package's own choice
     lines = {
         **RUN[form],
         **DRAW[source],
-        "source": source,
         "model": name,
         "size": config.picture_size,
         "side": config.size,
         "latent": config.latent,
     }
+    lines["move"] = Template(DRAW[source]["move"]).substitute(lines)
+    lines["names"] = ", ".join(f'"{part}"' for part in DRAW[source]["parts"].split(", "))
     yield "README.md", Template(README.read_text("utf-8")).substitute(lines).encode()
 
 

@@ -36,7 +36,6 @@ IMPORT = re.compile(r'^import \{([^}]+)\} from "\./([\w.]+)";\n', re.M)
 EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.M)
 LIBRARY = re.compile(r"export\{([^}]+)\};\s*(//.*)?\s*$")
 ABSENT = re.compile(r'^.* data-studio="absent".*\n', re.M)  # lines of the studio's page that need the studio
-UNUSED = re.compile(r'data-studio="(hidden|inert)"')
 
 
 def page_files(models: Sequence[str], runtime: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
@@ -48,7 +47,11 @@ def page_files(models: Sequence[str], runtime: Mapping[str, bytes]) -> Iterator[
         about.append(_about(file, model))
         yield from (_asset(name, data) for name, data in _model_assets(file.name, model))
     used = {sample for model_about in about for sample in model_about["samples"]}
-    shown = [{"id": name, "url": as_url(pixels)} for name, pixels in samples.items() if name in used]
+    shown = [
+        {"id": name, "url": as_url(pixels), "height": pixels.shape[0], "width": pixels.shape[1]}
+        for name, pixels in samples.items()
+        if name in used
+    ]
     for kind, data in runtime.items():
         yield _asset(f"engine-{kind}", data if kind.endswith("binary") else _worker(data))
     for name in ("style.css", "parts.css", "icon.svg"):
@@ -86,7 +89,7 @@ def _variable(name: str) -> str:
 
 
 def _html(about: dict[str, Any]) -> str:
-    text = UNUSED.sub(r"\1", ABSENT.sub("", (STUDIO / "index.html").read_text("utf-8")))
+    text = ABSENT.sub("", (STUDIO / "index.html").read_text("utf-8")).replace('data-studio="hidden"', "hidden")
     data = json.dumps(about).replace("</", "<\\/")
     script = f'<script type="application/json" id="about-page">{data}</script>\n<script defer src="page.js"></script>'
     text = text.replace('<script type="module" src="/page/main.js"></script>', script)
@@ -101,7 +104,7 @@ def _worker(library: bytes) -> bytes:
         raise UserError("this onnxruntime-web ends in no list of exports")
     names = ", ".join(f"{name}: {local}" for local, name in re.findall(r"([\w$]+) as (\w+)", found[1]))
     plain = text[: found.start()].replace("import.meta.url", "self.location.href")
-    return "\n".join([plain, f"const ort = {{ {names} }};", (HERE / "worker.js").read_text("utf-8")]).encode()
+    return "\n".join([plain, f"const ort = {{ {names} }};", bundle("worker.js")]).encode()
 
 
 def _about(file: ModelFile, model: Model) -> dict[str, Any]:
@@ -118,6 +121,9 @@ def _about(file: ModelFile, model: Model) -> dict[str, Any]:
         "digest": file.digest,
         "size": config.size,
         "latent": config.latent,
+        "maps": config.maps,
+        # The segments that say whether a picture is familiar: those of the last scale but one.
+        "familiar": f"segments_{config.size >> max(0, config.scales - 2)}" if model.weights.familiarity else None,
         "background": config.background,
         "sources": ["posteriors", "prior"],
         "sprites": False,  # animations of sheets need the studio
@@ -132,12 +138,16 @@ def _about(file: ModelFile, model: Model) -> dict[str, Any]:
 
 
 def _model_assets(name: str, model: Model) -> Iterator[tuple[str, bytes]]:
-    parts = programs(model.predictor.network, "float16")
+    weights = model.weights
+    parts = programs(weights, "float16")
     decoder = parts["decoder"]
     parts["decoder"] = decoder._replace(module=QuickDecoder(decoder.module.network))  # type: ignore[arg-type]
     for part, program in parts.items():
         yield f"{name}-{part}", exported(program, "onnx")
-    yield f"{name}-posteriors", _posterior_bytes(model.weights.posteriors)
+    yield f"{name}-posteriors", _posterior_bytes(weights.posteriors)
+    if known := weights.familiarity:
+        tensors = (known.mean, known.factor, known.limits, known.colours)
+        yield f"{name}-familiar", b"".join(part.numpy().tobytes() for part in tensors)
 
 
 def _posterior_bytes(stored: TrainingPosteriors) -> bytes:

@@ -1,6 +1,6 @@
-"""The network as programs: image encoder, decoder and motion encoder, in ONNX or as torch.export writes them.
+"""A model as programs: image encoder, decoder, motion encoder and p(z | image), in ONNX or as torch.export writes them.
 
-B frames or pairs, n motion codes of one image, S size of the frame. The decoder takes any n, the encoders any B.
+B frames or pairs, n motion codes of one image, S size of the frame. The encoders take any B, the others any n.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -21,6 +22,8 @@ from visual_dynamics.model.cross_convolution import by_groups
 from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.motion_encoder import NoMotionEncoder
 from visual_dynamics.model.network import VisualDynamics
+from visual_dynamics.sampling.conditional_prior import ConditionalPrior, pooled
+from visual_dynamics.weights import Weights
 
 Format: TypeAlias = Literal["onnx", "torch"]
 Precision: TypeAlias = Literal["float32", "float16"]
@@ -70,8 +73,30 @@ class MotionEncoder(Part):
         return mean, log_variance
 
 
+class ConditionalCodes(nn.Module):
+    """Motion codes z (n, latent) of p(z | image), from the segments of the image and as much noise N(0, I)."""
+
+    places: Tensor  # the dimensions that carry motion
+    order: Tensor  # where each dimension of z comes from: the noise, or the moved dimensions after it
+
+    def __init__(self, prior: ConditionalPrior, precision: Precision) -> None:
+        super().__init__()
+        self.velocity = copy.deepcopy(prior.velocity)
+        if precision == "float16":
+            _store_in_half(self.velocity)
+        self.prior = replace(prior, velocity=self.velocity)
+        places, order = prior.dimensions.long(), torch.arange(prior.latent)
+        order[places] = prior.latent + torch.arange(len(places))
+        self.register_buffer("places", places)
+        self.register_buffer("order", order)
+
+    def forward(self, segments: tuple[Tensor, ...], noise: Tensor) -> Tensor:
+        moved = self.prior.flowed(noise[:, self.places], self.prior.embedded(pooled(segments)))
+        return torch.cat([noise, moved], 1)[:, self.order]
+
+
 class Program(NamedTuple):
-    """A part of the network, with the names of what goes in and out."""
+    """A part of a model, with the names of what goes in and out."""
 
     module: nn.Module
     example: tuple[Tensor | tuple[Tensor, ...], ...]
@@ -79,13 +104,14 @@ class Program(NamedTuple):
     outputs: dict[str, list[int | str]]
 
 
-def programs(network: VisualDynamics, precision: Precision) -> dict[str, Program]:
-    """All parts by name; no motion encoder where the file has none."""
-    config = network.config
+def programs(weights: Weights, precision: Precision) -> dict[str, Program]:
+    """All parts by name; no motion encoder and no p(z | image) where the file has none."""
+    network, config = weights.network, weights.network.config
     side = config.picture_size
     frame, z = torch.rand(3, 3, side, side), torch.zeros(3, config.latent)
     segments = copy.deepcopy(network).to("cpu").encode_image(frame[:1])
     shapes = {f"segments_{maps.shape[-1]}": list(maps.shape[1:]) for maps in segments}
+    of_one: dict[str, list[int | str]] = {name: [1, *shape] for name, shape in shapes.items()}
     picture, code = list(frame.shape[1:]), [config.latent]
 
     def lean(*kept: str) -> VisualDynamics:
@@ -106,7 +132,7 @@ def programs(network: VisualDynamics, precision: Precision) -> dict[str, Program
         "decoder": Program(
             Decoder(lean("kernel_decoder", "motion_decoder")),
             (frame[:1], segments, z),
-            {"frame": [1, *picture], **{name: [1, *shape] for name, shape in shapes.items()}, "z": ["n", *code]},
+            {"frame": [1, *picture], **of_one, "z": ["n", *code]},
             {"next_frame": ["n", 3, config.size, config.size]},
         ),
     }
@@ -116,6 +142,13 @@ def programs(network: VisualDynamics, precision: Precision) -> dict[str, Program
             (frame, frame.flip(0)),
             {"before": ["B", *picture], "after": ["B", *picture]},
             {"mean": ["B", *code], "log_variance": ["B", *code]},
+        )
+    if weights.conditional:
+        found["conditional"] = Program(
+            ConditionalCodes(weights.conditional, precision),
+            (segments, z),
+            {**of_one, "noise": ["n", *code]},
+            {"z": ["n", *code]},
         )
     return found
 
@@ -137,14 +170,16 @@ def _store_in_half(network: nn.Module) -> None:
 def exported(program: Program, form: Format) -> bytes:
     """The file of a program."""
     free = {"n": torch.export.Dim("n", max=MOST), "B": torch.export.Dim("B", max=MOST)}
-    shapes = [
+    shapes = iter(
         {place: free[side] for place, side in enumerate(shape) if isinstance(side, str)}
         for shape in program.inputs.values()
+    )
+    # Segments are one argument.
+    nested = [
+        tuple(next(shapes) for _ in each) if isinstance(each, tuple) else next(shapes) for each in program.example
     ]
-    if len(program.example) != len(shapes):  # the decoder: its segments are one argument
-        shapes = [shapes[0], tuple(shapes[1:-1]), shapes[-1]]  # type: ignore[list-item]
     with _quiet(), torch.no_grad():
-        traced = torch.export.export(program.module, program.example, dynamic_shapes=tuple(shapes))
+        traced = torch.export.export(program.module, program.example, dynamic_shapes=tuple(nested))
         if form == "torch":
             buffer = io.BytesIO()
             torch.export.save(traced, buffer)

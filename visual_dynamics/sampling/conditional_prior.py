@@ -92,22 +92,22 @@ class ConditionalPrior:
             shown = self.embedded(pooled(image.features).cpu())  # (1, E)
             noise = z[:, places]
             padded = F.pad(noise, (0, 0, 0, -len(noise) % TOGETHER))
-            moved = [self._flowed(part.clone(), shown) for part in padded.split(TOGETHER)]
-            z[:, places] = self.codes[0] + self.codes[1] * torch.cat(moved)[: len(seeds)] if moved else noise
+            moved = [self.flowed(part.clone(), shown) for part in padded.split(TOGETHER)]
+            z[:, places] = torch.cat(moved)[: len(seeds)] if moved else noise
         return z
 
     def embedded(self, segments: Tensor) -> Tensor:
         """Pooled segments (B, C) as the velocity takes them, (B, E)."""
         return self.velocity.image((segments - self.segments[0]) / self.segments[1])
 
-    def _flowed(self, z: Tensor, image: Tensor) -> Tensor:
-        """From noise (n, A) to standardised codes, by Heun's method."""
+    def flowed(self, z: Tensor, image: Tensor) -> Tensor:
+        """From noise (n, A) to the dimensions of z that carry motion, by Heun's method."""
         step = 1 / STEPS
         for number in range(STEPS):
             first = self._guided(z, number * step, image)
             second = self._guided(z + step * first, (number + 1) * step, image)
             z = z + step / 2 * (first + second)
-        return z
+        return self.codes[0] + self.codes[1] * z
 
     def _guided(self, z: Tensor, time: float, image: Tensor) -> Tensor:
         t = torch.full((1, 1), time)

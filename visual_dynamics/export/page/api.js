@@ -1,11 +1,14 @@
 // The studio's requests, answered in this tab: the paths, bodies and answers of the studio's API.
 import { encode, jsonOf } from "./files.js";
-import { decode, encodeFrame, motionOf, posteriorsOf } from "./engine.js";
-import { RequestError, say } from "./messages.js";
+import { decode, encodeFrame, motionOf, motionsAt, openDecoder, posteriorsOf, strangenessOf } from "./engine.js";
+import { RequestError } from "./messages.js";
 import { drawn, frameOf, place, shown } from "./pictures.js";
+import { chosen, fitting, inFrame } from "./poked.js";
 import { Generator, sampleSeed } from "./random.js";
+import { showProgress, watch } from "./waiting.js";
 
 const ABOUT = JSON.parse(document.querySelector("#about-page").textContent); // models and samples
+const POKED = 400; // codes that are tried for a poke: a fifth of the studio's, half a minute of one core
 const ENDS = [-1.5, 1.5]; // standard deviations at which a dimension is shown
 const models = new Map(ABOUT.models.map((model) => [model.name, model]));
 const pictures = new Map(); // id -> {id, url, pixels}
@@ -17,35 +20,33 @@ export async function send(path, { purpose = path, body, method, quiet = false }
   running.get(purpose)?.abort();
   const control = new AbortController();
   running.set(purpose, control);
-  let shown = false;
-  const sign = quiet ? null : setTimeout(() => {
-    shown = true;
-    say("Working …");
-  }, 400);
+  const end = quiet ? null : watch(control);
   try {
-    const found = await answer(method ?? (body === undefined ? "GET" : "POST"), path.split(/[?]/)[0].split("/").slice(2), body);
-    if (control.signal.aborted) throw new DOMException("a newer request came", "AbortError");
+    const answered = answer(method ?? (body === undefined ? "GET" : "POST"), path.split(/[?]/)[0].split("/").slice(2), body, control.signal);
+    const found = await Promise.race([answered, aborted(control.signal)]);
     return found instanceof Response ? found : Response.json(found);
   } finally {
-    clearTimeout(sign);
-    if (shown) say("");
+    end?.();
     if (running.get(purpose) === control) running.delete(purpose);
   }
 }
 
 export const sendJson = async (path, options) => (await send(path, options)).json();
 
-function answer(method, [first, ...rest], body) {
+/** Rejects when a newer request comes, or somebody cancels. */
+const aborted = (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+
+async function answer(method, [first, ...rest], body, signal) {
   const name = [method, first, ...rest.map((part) => (/^\d+$/.test(part) ? "N" : part))].join(" ");
   if (!(name in ANSWERS)) throw new RequestError("this page cannot do that: the studio can", 404);
-  return ANSWERS[name](body, Number(rest[0]));
+  return ANSWERS[name](body, Number(rest[0]), signal);
 }
 
 const ANSWERS = {
   "GET models": () => ABOUT.models,
   "GET samples": () => ABOUT.samples,
   "POST images": async (blob) => keep(await drawn(blob)),
-  "POST familiar": () => ({ warning: "" }),
+  "POST familiar": familiar,
   "POST futures": futures,
   "POST continue": async ({ image, model, z }) => keep((await moved(image, model, [z]))[0]),
   "POST dimensions": dimensions,
@@ -87,10 +88,10 @@ async function seen(id, name) {
 
 const still = async (id, name) => frameOf((await seen(id, name)).placed);
 
-/** A picture that the engine knows the segments of. */
+/** A picture that the engine knows the segments of; meanwhile the decoder opens. */
 async function encoded(id, name) {
   const found = await seen(id, name);
-  await encodeFrame(found.model, found.key, found.placed.frame);
+  await Promise.all([encodeFrame(found.model, found.key, found.placed.frame), openDecoder(found.model)]);
   return found;
 }
 
@@ -105,13 +106,45 @@ async function moved(id, name, codes) {
 
 // --- futures and motions
 
-async function futures({ image, model: name, count, seed, first = 0, source, strength = 1 }) {
-  const model = models.get(name), codes = [];
+async function futures({ image, model: name, count, seed, first = 0, source, strength = 1, poke }, _, signal) {
+  const model = models.get(name);
   const isStored = (source ?? model.sources[0]) === "posteriors";
   const [stored] = await Promise.all([isStored ? posteriorsOf(model) : null, encoded(image, name)]);
-  for (let number = first; number < first + count; number++) codes.push(draw(model, stored, seed, number).map((value) => Math.fround(strength * value)));
+  const numbers = Array.from({ length: count }, (_, k) => first + k), sampled = (number) => draw(model, stored, seed, number);
+  const poked = poke && (await pokedCodes({ image, name, seed, source, poke }, sampled, signal));
+  const codes = numbers.map((number) => (poked ? poked.codes[chosen(poked.weights, sampleSeed(seed, number))] : sampled(number))
+    .map((value) => Math.fround(strength * value)));
   const found = (await moved(image, name, codes)).map((pixels, k) => ({ number: first + k, z: codes[k], url: shown(pixels) }));
-  return { input: shown(await still(image, name)), futures: found };
+  return { input: shown(await still(image, name)), futures: found, fitting: poked?.effective ?? null };
+}
+
+let lastPoke = { words: "" }; // more futures of it need no more measurements
+
+/** Codes that are weighted by how well what they do fits a poke. */
+async function pokedCodes(wanted, sampled, signal) {
+  const words = JSON.stringify(wanted), { image, name, poke } = wanted;
+  if (lastPoke.words === words) return lastPoke;
+  const { model, placed, key } = await seen(image, name), inside = inFrame(poke, placed);
+  const codes = Array.from({ length: poke.codes ?? POKED }, (_, number) => sampled(number));
+  const motions = await motionsAt(model, key, inside, codes, (done, total) => {
+    signal.throwIfAborted();
+    showProgress(done, total);
+  });
+  return (lastPoke = { words, codes, ...fitting(motions, inside.motion) });
+}
+
+/** A warning where the model has not learned from pictures like this one, with the model of this page that has. */
+async function familiar({ image, model: name }) {
+  const strange = async (model) => {
+    const { placed, key } = await seen(image, model.name);
+    await encodeFrame(model, key, placed.frame);
+    return strangenessOf(model, key, placed);
+  };
+  if (((await strange(models.get(name))) ?? 0) <= 1) return { warning: "" };
+  const found = await Promise.all(ABOUT.models.map(async (model) => ({ name: model.name, value: (await strange(model)) ?? Infinity })));
+  const best = found.reduce((one, other) => (other.value < one.value ? other : one));
+  const instead = best.value <= 1 ? `the model ${best.name} has` : "train one that has (visual-dynamics train)";
+  return { warning: `the model has not learned from pictures like this one, and its results may mean nothing: ${instead}` };
 }
 
 /** Sample `number` of a seed, as sampling/latents.py draws it. */

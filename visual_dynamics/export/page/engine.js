@@ -1,13 +1,14 @@
 // The network, in two workers: one finds segments and motions, the other decodes. They are made ready side by side.
 // Their files are scripts that bring base64 of gzip: scripts load from a disk, too, where a page may neither fetch a
 // file nor start a worker from one.
+import { strangeness } from "./familiar.js";
 import { RequestError } from "./messages.js";
 
 const BATCH = 8; // codes that are decoded together
 const KEPT = 16; // pictures whose segments are kept
 const arriving = new Map(); // name of an asset -> what takes its text
 const opened = new Map(); // name of a program -> a promise
-const posteriors = new Map(); // name of a model -> a promise
+const posteriors = new Map(), familiar = new Map(); // name of a model -> a promise
 const segments = new Map(); // key of a picture -> a promise of what the decoder takes of it
 const waiting = new Map(); // number of a message -> [resolve, reject]
 let sent = 0;
@@ -85,32 +86,69 @@ function open(model, part) {
 
 const asFrame = ({ size }, data) => ({ data, dims: [1, 3, size, size] });
 
-/** Find the segments of a frame (3 * S * S numbers) once, under a key; meanwhile the decoder opens. */
+/** Find the segments of a frame (3 * S * S numbers) once, under a key. */
 export async function encodeFrame(model, key, frame) {
   if (!segments.has(key)) {
     const found = run(model, "encoder", { frame: asFrame(model, frame) });
     segments.set(key, found.then((maps) => ({ frame: asFrame(model, frame), ...maps })));
     if (segments.size > KEPT) segments.delete(segments.keys().next().value);
   }
-  await Promise.all([segments.get(key), open(model, "decoder")]);
+  await segments.get(key);
+}
+
+export const openDecoder = (model) => open(model, "decoder");
+
+/** Whether an encoded picture looks like those that the model learned from; null where the model does not know. */
+export async function strangenessOf(model, key, placed) {
+  if (!model.familiar) return null;
+  const [known, image] = await Promise.all([familiarOf(model), segments.get(key)]);
+  return strangeness(known, image[model.familiar], placed);
+}
+
+/** How far each code moves the part at a place, dx and dy of each: measured while the next codes are decoded. */
+export async function motionsAt(model, key, { place, reach }, codes, progress) {
+  const image = await segments.get(key), frame = image.frame.data, { encoding } = await engine, { size } = model;
+  const part = await post(encoding, "partAt", frame, size, place), found = [];
+  for (let first = 0; first < codes.length; first += BATCH) {
+    progress(first, codes.length);
+    const futures = await decodeBatch(model, image, codes.slice(first, first + BATCH));
+    found.push(post(encoding, "motionsOf", frame, size, part, reach, futures));
+  }
+  return (await Promise.all(found)).flatMap((motions) => [...motions]);
 }
 
 /** The next frames of an encoded frame, one for each code. */
 export async function decode(model, key, codes) {
   const image = await segments.get(key), frames = [], numbers = 3 * model.size ** 2;
   for (let first = 0; first < codes.length; first += BATCH) {
-    const part = codes.slice(first, first + BATCH);
-    const z = { data: Float32Array.from(part.flat()), dims: [part.length, model.latent] };
-    const { data } = (await run(model, "decoder", { ...image, z })).next_frame;
+    const part = codes.slice(first, first + BATCH), data = await decodeBatch(model, image, part);
     frames.push(...part.map((_, k) => data.subarray(k * numbers, (k + 1) * numbers)));
   }
   return frames;
+}
+
+async function decodeBatch(model, image, codes) {
+  const z = { data: Float32Array.from(codes.flat()), dims: [codes.length, model.latent] };
+  return (await run(model, "decoder", { ...image, z })).next_frame.data;
 }
 
 /** The mean motion code of a pair of frames. */
 export async function motionOf(model, before, after) {
   const pair = { before: asFrame(model, before), after: asFrame(model, after) };
   return Array.from((await run(model, "motion_encoder", pair)).mean.data);
+}
+
+/** What the training pictures of a model look like to it (weights.py, sampling/familiarity.py). */
+function familiarOf(model) {
+  if (!familiar.has(model.name)) familiar.set(model.name, readFamiliar(model));
+  return familiar.get(model.name);
+}
+
+async function readFamiliar(model) {
+  const data = await asset(`${model.name}-familiar`), count = 4 * model.maps;
+  const numbers = new Float32Array(data.buffer, 0, count + count ** 2 + 3);
+  return { mean: numbers.subarray(0, count), factor: numbers.subarray(count, count + count ** 2),
+    limits: numbers.subarray(count + count ** 2), colours: data.subarray(numbers.byteLength) };
 }
 
 /** The motions of training pairs: mean and deviation of each stored dimension (weights.py, sampling/latents.py). */

@@ -3,8 +3,12 @@ import { canvas, painted } from "./pictures.js";
 
 const SCALE = 3, GAP = 4, GREY = "rgb(150, 150, 150)", SECOND_HALVES = [1, 2]; // half a second a frame
 
-/** A sheet of all pictures, or a clip: futures in turn with what they start from, or frames one after the other. */
+/**
+ * A sheet of all pictures, of one future itself, pixel by pixel; or a clip: futures in turn with what they start from,
+ * or frames one after the other.
+ */
 export async function encode(form, start, frames) {
+  if (form === "sheet" && frames.length === 1) return blobOf(painted(frames[0]));
   if (form === "sheet") return blobOf(grid(start ? [start, ...frames] : frames));
   const clip = start ? [grid(frames.map(() => start)), grid(frames)] : frames.map((frame) => grid([frame]));
   return animated(clip);

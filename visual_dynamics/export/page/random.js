@@ -51,10 +51,10 @@ const longs = (found) => Array.from({ length: found.length / 2 }, (_, k) => BigI
 /** The seed of sample `number` of a seed: sampling/latents.py, sample_seeds. */
 export const sampleSeed = (seed, number) => longs(seedWords([seed, number], 2))[0];
 
-/** numpy.random.default_rng(seed), with the three things that sources of z need. */
+/** numpy.random.default_rng(numbers), with what sources of z need of it. */
 export class Generator {
-  constructor(seed) {
-    const [high, low, inc1, inc2] = longs(seedWords([seed], 8));
+  constructor(...numbers) {
+    const [high, low, inc1, inc2] = longs(seedWords(numbers, 8));
     this.increment = ((((inc1 << 64n) | inc2) << 1n) | 1n) & STATE;
     this.state = (this.increment + ((high << 64n) | low)) & STATE;
     this.step();
@@ -65,17 +65,26 @@ export class Generator {
     this.state = (this.state * MULTIPLIER + this.increment) & STATE;
   }
 
+  long() {
+    this.step();
+    const mixed = ((this.state >> 64n) ^ this.state) & LONG, turn = this.state >> 122n;
+    return ((mixed >> turn) | (mixed << (64n - turn))) & LONG;
+  }
+
   word() {
     if (this.half !== null) {
       const kept = this.half;
       this.half = null;
       return kept;
     }
-    this.step();
-    const mixed = ((this.state >> 64n) ^ this.state) & LONG, turn = this.state >> 122n;
-    const bits = ((mixed >> turn) | (mixed << (64n - turn))) & LONG;
+    const bits = this.long();
     this.half = Number(bits >> 32n);
     return Number(bits & WORD);
+  }
+
+  /** float64 in [0, 1) */
+  double() {
+    return Number(this.long() >> 11n) / 2 ** 53;
   }
 
   /** A whole number below `count`, at most 2^32 - 1: Lemire's method. */

@@ -1,4 +1,6 @@
-// Runs programs of the network in a worker. ONNX Runtime stands before these lines, in the same file, as `ort`.
+// Runs programs of the network, and measures motions, in a worker. ONNX Runtime stands before, in the same file, as `ort`.
+import { motionsOf, partAt } from "./matching.js";
+
 const sessions = new Map();
 let options;
 
@@ -19,6 +21,9 @@ const WORK = {
     const found = await sessions.get(name).run(Object.fromEntries(tensors));
     return Object.fromEntries(Object.entries(found).map(([key, { data, dims }]) => [key, { data, dims }]));
   },
+
+  partAt,
+  motionsOf,
 };
 
 let last = Promise.resolve(); // one at a time
