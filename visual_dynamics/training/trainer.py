@@ -288,7 +288,7 @@ def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer)
             saved["state"].setdefault(int(index), {})[moment] = value
         optimizer.load_state_dict(saved)
         return int(progress["step"]), float(progress["seconds"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise UserError(f"cannot resume from {path}: {str(error).splitlines()[0]}") from error
 
 
