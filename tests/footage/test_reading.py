@@ -188,7 +188,7 @@ def test_a_gif_of_few_bytes_does_not_unpack_without_end(tmp_path: Path, monkeypa
     path = tmp_path / "bomb.gif"
     path.write_bytes(b"GIF89a" + struct.pack("<HHBBB", 400, 300, 0x80, 0, 0) + bytes(6) + 50 * frame + b";")
     assert len(list(Video(path))) == 50
-    monkeypatch.setattr(reading, "GIF_PIXELS", 20 * 400 * 300)
+    monkeypatch.setattr(reading, "MAX_ANIMATED", 20 * 400 * 300)
     shown = []
     with pytest.raises(UserError, match=r"bomb.gif: its frames have more than 2,400,000 pixels"):
         shown.extend(Video(path))
