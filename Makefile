@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test check bench docs notebooks clean
+.PHONY: demo train test check bench docs notebooks locked lock clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -28,6 +28,18 @@ bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/b
 
 docs: .venv/development.stamp  ## the documentation as a site: out/docs/site/index.html
 	$(BIN)/python docs/build.py out/docs
+
+locked: .venv/bin/python  ## the environment for CI: what is not, byte for byte, in requirements.lock is not installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	# Torch by version alone: its builds for CPUs and for CUDA have one version, and other bytes.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch .venv/runtime.stamp .venv/development.stamp
+
+lock: .venv/bin/python  ## requirements.lock, again after a change of constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-emit-package torch --no-header --no-annotate \
+		constraints.txt -o requirements.lock
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'

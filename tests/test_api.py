@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,29 @@ def test_the_five_verbs_on_the_shipped_model() -> None:
     video = model.extrapolate(image, steps=2, seed=0)
     assert video.dtype == np.uint8 and video.shape == (3, 64, 64, 3)
     np.testing.assert_array_equal(video[0], image)
+
+
+def test_threads_may_share_a_model(model: vd.Model) -> None:
+    """Eight threads, 60 calls, several images and verbs: every picture is that of one thread."""
+    images = [scene(16, 12 + shift, shift) for shift in range(5)]
+    motion = model.encode(scene(), scene(shift=2))
+
+    def call(model: vd.Model, number: int) -> np.ndarray:
+        image, seed = images[number % 5], number // 5
+        verbs: tuple[Callable[[], np.ndarray], ...] = (
+            lambda: model.sample(image, n=1 + seed % 9, seed=seed),
+            lambda: model.extrapolate(image, steps=3, seed=seed),
+            lambda: model.apply(image, motion),
+            lambda: model.encode(image, image[::-1]).mean,
+            lambda: model.traverse(image, n=2)[0].frames,
+        )
+        return verbs[seed % 5]()
+
+    shared = vd.Model(model.weights)  # what a model makes when it is first used is made by several threads
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda number: call(shared, number), range(60)))
+    for number, result in enumerate(found):
+        np.testing.assert_array_equal(call(model, number), result)
 
 
 def test_defaults(model: vd.Model) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.pictures import NOISE, RGB, VALID, png, read_bytes, same, saved
+from visual_dynamics import images
 from visual_dynamics.errors import UserError
 from visual_dynamics.images import decode, open_image, read_image
 
@@ -55,6 +56,26 @@ def test_bad_files_are_errors_of_one_line(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "open", denied)  # the superuser may read everything, so a mode of 0 proves nothing
     with pytest.raises(UserError, match=r"^cannot read .*text.png: permission denied$"):
         read_image(tmp_path / "text.png")
+
+
+def test_scans_are_bounded_together_with_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each goes over all pixels: a hundred of 64 million take most of a minute."""
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    data = saved(noise, "JPEG", progressive=True)
+    last = data[data.rindex(b"\xff\xda") : -2]
+    monkeypatch.setattr(images, "MAX_SCANNED", 30 * 64 * 64)
+    for more, problem in (
+        (0, ""),
+        (15, ""),
+        (60, "scans of 64 x 64 pixels are too many"),
+        (200, "more than 100 scans"),
+    ):
+        repeated = data[:-2] + more * last + data[-2:]
+        if not problem:
+            assert read_image(repeated).shape == (64, 64, 3)
+            continue
+        with pytest.raises(UserError, match=problem):
+            read_image(repeated)
 
 
 def _huge_headers() -> dict[str, bytes]:

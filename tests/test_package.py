@@ -1,7 +1,10 @@
 """What people get: a wheel that carries its models, and an import that does not wait for torch."""
 
+import json
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -37,6 +40,40 @@ def test_every_shipped_model_is_small_whole_and_has_a_card() -> None:
         _, header, card = path.with_suffix(".md").read_text().split("---\n", 2)  # the Hub reads the header
         assert "license: apache-2.0\n" in header and "pipeline_tag: image-to-video\n" in header
         assert card.startswith(f"\n# Model card: {name}\n")
+
+
+def pins(name: str, mark: str = "") -> dict[str, str]:
+    """Package -> version of the lines of a file."""
+    lines = [line.removesuffix(mark) for line in (ROOT / name).read_text().splitlines() if line.endswith(mark)]
+    return {plain(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
+
+
+def plain(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def test_floors_are_what_is_tested() -> None:
+    """Each dependency is pinned for the tests, and promises nothing older. Torch: what published results were made with."""
+    project, tested = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], pins("constraints.txt")
+    extras = [words for extra in project["optional-dependencies"].values() for words in extra]
+    for words in [*project["dependencies"], *extras]:
+        if words.startswith("visual-dynamics["):
+            continue
+        name, floor = re.match(r"([\w.-]+)>=([\d.]+)", words).groups()  # type: ignore[union-attr]
+        if name == "torch":
+            made = [
+                json.loads(path.read_text()).get("torch", "") for path in (ROOT / "docs" / "results").glob("*.json")
+            ]
+            assert any(version.startswith(f"{floor}.") for version in made)
+            continue
+        assert tested[plain(name)].split(".")[: floor.count(".") + 1] == floor.split("."), words
+
+
+def test_the_lock_has_the_bytes_of_what_is_tested_but_for_torch() -> None:
+    tested = pins("constraints.txt")
+    assert tested.pop("torch")
+    assert pins("requirements.lock", " \\") == tested, "run make lock"
+    assert (ROOT / "requirements.lock").read_text().count("--hash=sha256:") > len(tested)
 
 
 def test_importing_the_package_does_not_import_torch() -> None:

@@ -1,6 +1,8 @@
 """The model file: what goes in comes out, in little space, and nothing else is taken for one."""
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +17,7 @@ from visual_dynamics import model_files
 from visual_dynamics.errors import UserError
 from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
-from visual_dynamics.model.presets import PAPER, TINY
+from visual_dynamics.model.presets import PAPER, TINY, NetworkConfig
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
 from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, weights_bytes
 
@@ -40,6 +42,60 @@ def test_round_trip(tiny_network: VisualDynamics, tmp_path: Path) -> None:
     with torch.no_grad():
         expected = tiny_network.eval()(frame, difference, None).difference
         torch.testing.assert_close(loaded.network(frame, difference, None).difference, expected, rtol=0, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["format", "network", "training"])
+def test_metadata_without_end(tiny_weights_file: Path, tmp_path: Path, name: str) -> None:
+    """Nested too deeply for Python, or with a number that is none."""
+    header = metadata_of(tiny_weights_file)
+    for text in ("[" * 100_000, '{"step": 1e999}', '{"step": Infinity}', '{"size": NaN}'):
+        error_of(changed(tiny_weights_file, tmp_path / "odd.safetensors", header | {name: text}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": 256},  # 1.5 GB and ten seconds for one frame
+        {"size": 1024},
+        {"size": 64.0},
+        {"size": True},
+        {"scales": 40},
+        {"motion_size": 10**9},
+        {"latent": 10**9},
+        {"warp": 10**9},
+        {"difference_scale": "x"},
+        {"decoder_channels": [10**12, 1]},
+        {"motion_layers": 40 * [{"channels": 16}]},
+        {"motion_layers": []},
+        {"image_layers": [{"channels": 4, "pooled": 10**9}]},
+    ],
+    ids=str,
+)
+def test_configurations_that_would_take_too_much(change: dict[str, Any]) -> None:
+    """ValueError or TypeError at once: a file becomes an error before anything is computed with it."""
+    started = time.process_time()
+    with pytest.raises((ValueError, TypeError)):
+        NetworkConfig.from_dict(PAPER.to_dict() | change)
+    assert time.process_time() - started < 1
+
+
+def test_another_size_than_that_of_the_training(tiny_weights_file: Path, tmp_path: Path) -> None:
+    """Tensors fit any size: the file would load, and its pictures mean nothing."""
+    header = metadata_of(tiny_weights_file)
+    training = {"training": json.dumps({"config": {"preset": "tiny"}})}
+    larger = {"network": json.dumps(TINY.to_dict() | {"size": 32})}
+    assert load_weights(changed(tiny_weights_file, tmp_path / "same.safetensors", header | training))
+    words = error_of(changed(tiny_weights_file, tmp_path / "larger.safetensors", header | training | larger))
+    assert "it was trained on frames of 16 pixels, and now says 32" in words
+
+
+def test_files_that_are_too_large(tiny_weights_file: Path, tmp_path: Path) -> None:
+    data, path = tiny_weights_file.read_bytes(), tmp_path / "large.safetensors"
+    path.write_bytes(data)
+    os.truncate(path, model_files.MAX_FILE_BYTES + 1)  # takes no room on the disk
+    assert "too large" in error_of(path)
+    header = metadata_of(tiny_weights_file) | {"training": " " * model_files.MAX_HEADER + "{}"}
+    assert "too large" in error_of(changed(tiny_weights_file, path, header))
 
 
 def test_posteriors_survive_one_byte_a_number() -> None:
@@ -292,19 +348,22 @@ def test_hub_ids_are_fetched(monkeypatch: pytest.MonkeyPatch, tiny_weights_file:
         return str(tiny_weights_file)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    for name in ("someone/dancing-shapes", "someone/dancing-shapes@v2", "someone/dancing-shapes@refs/pr/1"):
-        assert vd.load(name).size == 16
     shapes = ("someone/dancing-shapes", "model.safetensors")
-    assert asked == [(*shapes, None), (*shapes, "v2"), (*shapes, "refs/pr/1")]
+    revisions = ("main", "v2", "refs/pr/1", "0123456789abcdef0123456789abcdef01234567")
+    for revision in revisions:
+        assert vd.load(f"someone/dancing-shapes@{revision}").size == 16
+    assert asked == [(*shapes, revision) for revision in revisions]
 
 
 def test_a_mistyped_path_is_no_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: pytest.fail("asked the Hub"))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    for name in ("runs/mine", "runs/mine.safetensors", "nowhere/mine.safetensors", str(tmp_path / "mine")):
+    names = ("runs/mine", "runs/mine.safetensors", "a/b/c", "nowhere/mine@2.safetensors", str(tmp_path / "mine"))
+    for name in names:
         with pytest.raises(UserError, match="there is no such file"):
             model_files.find_weights(name)
+    with pytest.raises(UserError, match=r"if it is on the Hugging Face Hub: runs/mine@main"):
+        model_files.find_weights("runs/mine")
 
 
 class FakeApi:
@@ -352,5 +411,5 @@ def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytes
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError, match=r"cannot fetch model.safetensors of 'someone/nothing'") as error:
-        model_files.find_weights("someone/nothing")
+        model_files.find_weights("someone/nothing@main")
     assert "\n" not in str(error.value)

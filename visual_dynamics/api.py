@@ -92,7 +92,10 @@ class Strip:
 
 
 class Model:
-    """A trained network with its stored posteriors or learned prior, on one device. Threads may share it."""
+    """A trained network with its stored posteriors or learned prior, on one device.
+
+    Threads may share it. A forked process must not use it: load it after the fork, or start processes by "spawn".
+    """
 
     def __init__(self, weights: Weights, device: str = "cpu") -> None:
         self.weights = weights
@@ -294,7 +297,7 @@ def _shipped_model_for(canvas: Canvas) -> str | None:
 
 
 def load(name: str | Path, device: str = "cpu") -> Model:
-    """A model by shipped name, path of a .safetensors file, or Hugging Face Hub id."""
+    """A model by shipped name, path of a .safetensors file, or Hugging Face Hub id (owner/name@revision)."""
     usable = str(find_device(device))
     return Model(load_weights(find_weights(name)), usable)
 

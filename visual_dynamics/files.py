@@ -1,11 +1,16 @@
-"""Files that are either the old ones or the new ones, never half of each."""
+"""Files that are either the old ones or the new ones, never half of each; and JSON that others may have written."""
 
+import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from visual_dynamics.errors import UserError
+
+MAX_JSON = 2**26  # bytes of a file
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -59,6 +64,36 @@ def check_folder(path: Path) -> None:
         raise UserError(f"{there} is a file; results need a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {there}: permission denied")
+
+
+def remove_parts(*folders: Path) -> None:
+    """Remove the unfinished files of a process that was killed. The caller keeps other processes out."""
+    for folder in folders:
+        for part in folder.glob(".*.part"):
+            part.unlink(missing_ok=True)
+
+
+def read_json(path: Path, most: int = MAX_JSON) -> Any:
+    """What a file of at most so many bytes holds. Raises OSError, or ValueError where it is no such JSON."""
+    if not path.is_file():
+        raise ValueError(why_no_file(path))
+    if path.stat().st_size > most:
+        raise ValueError(f"it is larger than {most:,} bytes")
+    return parse_json(path.read_bytes())
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Raises ValueError for what is nested too deeply for Python, and for numbers that are not finite, too."""
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return number
 
 
 def why_no_file(path: Path) -> str:

@@ -27,7 +27,8 @@ MIN_SIDE = 2
 MAX_SIDE = 16_384
 MAX_PIXELS = 64_000_000
 MAX_FILE_BYTES = 2**30  # some decoders read the whole file into memory first
-MAX_SCANS = 100  # of a progressive JPEG: each goes over all pixels; cameras and editors write about 10
+MAX_SCANS = 100  # of a progressive JPEG: each goes over all pixels; cameras and editors write about 10 ...
+MAX_SCANNED = 12 * MAX_PIXELS  # ... pixels of all scans together
 WHITE: Color = (255, 255, 255)
 
 # A fixed list: other Pillow readers start programs (EPS) or accept almost any bytes (TGA).
@@ -114,11 +115,13 @@ def open_image(
     else:
         raise UserError(f"cannot read a {type(source).__name__}: give a path, bytes, a Pillow image or a uint8 array")
     with _one_line_errors(name, formats), _open_stream(source) as stream:
-        _check_scans(stream)
+        scans = _check_scans(stream)
         Image.init()
         known = [form for form in formats if form in Image.OPEN]  # a Pillow build may lack some
         with Image.open(stream, formats=known) as image:
             _check_size(image, max_pixels)
+            if scans * image.width * image.height > MAX_SCANNED:
+                raise UserError(f"{scans} scans of {image.width} x {image.height} pixels are too many")
             yield image
 
 
@@ -261,12 +264,12 @@ _MARKER = re.compile(rb"\xff+([^\x00\xff])")  # in compressed data a 0 follows e
 _END, _SCAN, _WITHOUT_LENGTH = 0xD9, 0xDA, (0x01, *range(0xD0, 0xD9))  # the last: restarts, start of a picture
 
 
-def _check_scans(stream: BinaryIO) -> None:
-    """An error for a JPEG that would be decoded hundreds of times: 300 kB can take a minute."""
+def _check_scans(stream: BinaryIO) -> int:
+    """The number of scans of a JPEG; an error if it would be decoded hundreds of times: 300 kB can take a minute."""
     start = stream.read(2)
     stream.seek(0)
     if start != b"\xff\xd8":
-        return
+        return 1
     data = stream.getvalue() if isinstance(stream, io.BytesIO) else mmap(stream.fileno(), 0, access=ACCESS_READ)
     scans = place = 0
     while (found := _MARKER.search(data, place)) and found[1][0] != _END:
@@ -276,6 +279,7 @@ def _check_scans(stream: BinaryIO) -> None:
             raise UserError(f"it is a progressive JPEG of more than {MAX_SCANS} scans")
         if code not in _WITHOUT_LENGTH:
             place += max(2, int.from_bytes(data[place : place + 2], "big"))
+    return scans
 
 
 def _open_stream(source: str | os.PathLike[str] | bytes) -> BinaryIO:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.model.presets import NetworkConfig
+from visual_dynamics.files import parse_json
+from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +32,10 @@ MOTION_ENCODER = "network.motion_encoder."  # how the names of its tensors begin
 FAMILIAR, CONDITIONAL = "familiar", "conditional"  # groups of tensors
 SHIPPED = Path(__file__).parent / "models"
 HUB_FILE, HUB_CARD = "model.safetensors", "README.md"  # names in a Hub repository
-HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name or owner/name@revision
+HUB_ID = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")  # owner/name@revision; without one, to push
 TYPES = {"float32": "F32", "uint8": "U8"}
 METADATA = "__metadata__"
+MAX_HEADER, MAX_FILE_BYTES = 2**20, 2**29  # shipped models have 20 kB and 14 MB
 
 
 # --- finding ---
@@ -45,7 +47,10 @@ def shipped_models() -> list[str]:
 
 
 def find_weights(name: str | Path) -> Path:
-    """The file of a model, by shipped name, path or Hub id (`owner/name`, `owner/name@revision`)."""
+    """The file of a model, by shipped name, path or Hub id.
+
+    A Hub id names its revision, `owner/name@main`: without one it looks like a path, and a mistyped path is no request.
+    """
     if str(name) in shipped_models():
         return SHIPPED / f"{name}.safetensors"
     path = Path(name)
@@ -56,15 +61,18 @@ def find_weights(name: str | Path) -> Path:
             inside = next((file for file in sorted(path.glob("*.safetensors")) if file.stem != "state"), None)
             hint = f": give {inside}" if inside else ""
             raise UserError(f"{path} is a folder; a model is a .safetensors file{hint}")
-        is_path = path.suffix == ".safetensors" or (len(path.parts) > 1 and path.parent.is_dir())
     except OSError as error:  # a name too long for a file, say
         raise UserError(f"no model {str(name)[:80]!r}: {error.strerror or error}") from error
-    if is_path:
-        raise UserError(f"no model {str(name)!r}: there is no such file")
-    if found := HUB_ID.fullmatch(str(name)):
-        return _fetch(*found.groups())
+    found = HUB_ID.fullmatch(str(name))
+    if found and found[2] and path.suffix != ".safetensors":
+        return _fetch(found[1], found[2])
+    if len(path.parts) > 1 or path.suffix == ".safetensors":
+        on_the_hub = f" (if it is on the Hugging Face Hub: {name}@main)" if found and not found[2] else ""
+        raise UserError(f"no model {str(name)!r}: there is no such file{on_the_hub}")
     names = ", ".join(shipped_models()) or "none"
-    raise UserError(f"no model {str(name)!r}: shipped models are {names}; a path or a Hub id (owner/name) works too")
+    raise UserError(
+        f"no model {str(name)!r}: shipped models are {names}; a path or a Hub id (owner/name@main) works too"
+    )
 
 
 # --- sharing ---
@@ -90,7 +98,7 @@ def push(path: Path, hub_id: str) -> str:
     return f"https://huggingface.co/{hub_id}"
 
 
-def _fetch(hub_id: str, revision: str | None) -> Path:
+def _fetch(hub_id: str, revision: str) -> Path:
     """The weights file of a Hub repository, in the Hub's own cache."""
     from huggingface_hub import hf_hub_download
 
@@ -137,6 +145,12 @@ class Header:
         return any(name.startswith(MOTION_ENCODER) for name in self.shapes)
 
     @property
+    def preset(self) -> NetworkConfig | None:
+        """The network that was trained, where its training names one."""
+        config = self.training.get("config", {})
+        return PRESETS.get(str(config.get("preset"))) if isinstance(config, dict) else None
+
+    @property
     def knows_neighbours(self) -> bool:
         """Whether it was trained on neighbouring frames: then each frame is made from the one before it."""
         config = self.training.get("config", {})
@@ -146,6 +160,10 @@ class Header:
 def read_header(path: Path) -> Header:
     """What is no model file (truncated, foreign, of another version) is a UserError of one line."""
     try:
+        with path.open("rb") as stream:
+            length, size = int.from_bytes(stream.read(8), "little"), stream.seek(0, 2)
+        if size > MAX_FILE_BYTES or MAX_HEADER < length <= size:
+            raise UserError(f"{path} is no model: the file or its header is too large")
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -155,8 +173,11 @@ def read_header(path: Path) -> Header:
         raise UserError(f"{path} is not a complete safetensors file: {error}") from error
     _check_format(path, metadata)
     with whole_model(path):
-        config = NetworkConfig.from_dict(json.loads(metadata["network"]))
-        return Header(config, dict(json.loads(metadata["training"])), shapes)
+        config = NetworkConfig.from_dict(parse_json(metadata["network"]))
+        header = Header(config, dict(parse_json(metadata["training"])), shapes)
+        if (preset := header.preset) and preset.size != config.size:
+            raise ValueError(f"it was trained on frames of {preset.size} pixels, and now says {config.size}")
+        return header
 
 
 @contextmanager
@@ -164,7 +185,7 @@ def whole_model(path: Path) -> Iterator[None]:
     """What goes wrong inside, where the parts of a model are taken from its file, becomes a UserError of one line."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         reason = lines[:2][-1].strip()[:200]  # PyTorch gives the reason in its second line
         raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
@@ -172,7 +193,7 @@ def whole_model(path: Path) -> Iterator[None]:
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     try:
-        header = json.loads(metadata["format"])
+        header = parse_json(metadata["format"])
         name, version = header["name"], header["version"]
     except (KeyError, TypeError, ValueError):
         name, version = "", 0

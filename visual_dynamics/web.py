@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import math
 import socket
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -83,6 +84,7 @@ def send_errors_as_json(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(UserError, lambda _, error: error_response(422, str(error)))
+    app.add_exception_handler(sqlite3.OperationalError, _storage_error)
     app.add_exception_handler(Exception, _server_error)
 
 
@@ -99,6 +101,12 @@ def _validation_error(_: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
     message = str(first["msg"]).removeprefix("Value error, ")
     return error_response(422, f"{where}: {message}" if where else message)
+
+
+def _storage_error(request: Request, error: Exception) -> JSONResponse:
+    if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+        return _server_error(request, error)
+    return error_response(507, "the server's disk is full: this was not saved, what was saved before is safe")
 
 
 def _server_error(request: Request, error: Exception) -> JSONResponse:

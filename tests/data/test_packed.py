@@ -141,3 +141,13 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     (tmp_path / TABLE).write_text("{")
     with pytest.raises(UserError, match="no table of packed characters"):
         read_packed(tmp_path)
+
+
+def test_a_table_that_asks_for_too_much_is_an_error_before_anything_is_unpacked(tmp_path: Path) -> None:
+    """64 characters of 4,096 frames of 256 x 256 would be 17 GB."""
+    pack(tmp_path, [character(0)])
+    table = json.loads((tmp_path / TABLE).read_text())
+    table |= {"cell": 256, "characters": CHUNK * [{"clips": [["walk", "up", 4096]]}]}
+    (tmp_path / TABLE).write_text(json.dumps(table))
+    with pytest.raises(UserError, match=r"would take more than 1,073,741,824 bytes"):
+        read_packed(tmp_path)

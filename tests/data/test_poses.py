@@ -120,6 +120,14 @@ def test_what_is_no_pose_file(tmp_path: Path) -> None:
     assert "not a zip" in complaint(tmp_path / "words.npz")
 
 
+def test_a_zip_that_may_unpack_without_end_is_not_unpacked(tmp_path: Path) -> None:
+    """LZMA unpacks all at once, whatever the zip says of its size: 15 kB became 100 MB."""
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("positions.npy", b"\x93NUMPY\x01\x00" + bytes(1_000_000))
+    with pytest.raises(UserError, match="may unpack without end"):
+        read_poses(tmp_path / "bomb.npz")
+
+
 def test_a_false_size_allocates_nothing(tmp_path: Path) -> None:
     np.savez(tmp_path / "good.npz", **GOOD)
     with zipfile.ZipFile(tmp_path / "good.npz") as good, zipfile.ZipFile(tmp_path / "bad.npz", "w") as bad:

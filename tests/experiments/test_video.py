@@ -14,7 +14,7 @@ from PIL import Image
 
 pytest.importorskip("cv2")
 
-from tests.footage.scenes import film
+from tests.footage.scenes import film, list_anew
 from visual_dynamics.api import load
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards, split_takes
@@ -327,6 +327,7 @@ def test_mistakes_are_reported(folder: Path, model: str, tmp_path: Path) -> None
     parts = {"frames": np.array(shard.frames), "first": shard.first, "second": shard.second}
     for bad in ({}, {"take": np.zeros(3, np.int64)}, {"take": np.zeros(len(shard.frames))}):
         shard.path.write_bytes(shard_bytes(parts | bad))
+        list_anew(shard.path)
         assert "does not say which take a frame is from" in message(footage=spoiled, model=model)
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 

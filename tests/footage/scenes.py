@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.footage.clips import encode, texture
-from visual_dynamics.data.shards import read_manifest
+from visual_dynamics.data.shards import CHECKED, file_digest, read_manifest
 from visual_dynamics.images import Pixels
 
 
@@ -40,9 +41,20 @@ def two_shots(path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, but for locks."""
+    """All files of a folder, but for locks and the note of shards that were checked, which holds times."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".lock")
+    paths = (path for path in paths if path.name != CHECKED)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def list_anew(shard: Path) -> None:
+    """The manifest lists this file as it is now."""
+    manifest = shard.parents[1] / "manifest.json"
+    content = json.loads(manifest.read_text())
+    for entry in (entry for file in content["files"] for entry in file["shards"]):
+        if entry["file"].endswith(shard.name):
+            entry["sha256"] = file_digest(shard)
+    manifest.write_text(json.dumps(content))
 
 
 def entries(folder: Path) -> dict[str, dict[str, Any]]:

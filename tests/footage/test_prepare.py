@@ -134,9 +134,11 @@ def test_only_what_is_missing_is_made(clips: Path, prepared: Path, tmp_path: Pat
     out = shutil.copytree(prepared, tmp_path / "out")
     shards = sorted((out / "shards").iterdir())
     shards[0].write_bytes(shards[0].read_bytes()[:-1])
+    two = next(shard for shard in shards if shard.name.startswith("two_mp4"))
+    two.write_bytes(two.read_bytes()[:-1] + b"\xff")  # as large as it was
     sorted((out / "records").iterdir())[1].unlink()
     prepare_videos(clips, out, SMALL)
-    assert counted == ["a.mp4", "b.mkv", "cut.mp4", "sound.mp4", "words.mp4"]
+    assert counted == ["a.mp4", "b.mkv", "cut.mp4", "sound.mp4", "two.mp4", "words.mp4"]
     assert contents(out) == contents(prepared)
 
 

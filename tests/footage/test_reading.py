@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.footage.clips import SHARED, encode, encode_sound, texture
 from visual_dynamics.errors import UserError
+from visual_dynamics.footage import reading
 from visual_dynamics.footage.reading import Frame, Video, _Clock, resampled, turned
 from visual_dynamics.images import Pixels
 
@@ -178,6 +180,19 @@ def test_what_is_no_clip_is_told_in_one_line(tmp_path: Path, drawn: list[Pixels]
         with pytest.raises(UserError, match=reason) as caught:
             Video(path)
         assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_gif_of_few_bytes_does_not_unpack_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame of 24 bytes may change one pixel, and is decoded whole: 240 kB could take an hour."""
+    frame = b"!\xf9\x04\x04\x0a\0\0\0" + b"," + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + bytes([2, 2, 0x4C, 1, 0])
+    path = tmp_path / "bomb.gif"
+    path.write_bytes(b"GIF89a" + struct.pack("<HHBBB", 400, 300, 0x80, 0, 0) + bytes(6) + 50 * frame + b";")
+    assert len(list(Video(path))) == 50
+    monkeypatch.setattr(reading, "MAX_ANIMATED", 20 * 400 * 300)
+    shown = []
+    with pytest.raises(UserError, match=r"bomb.gif: its frames have more than 2,400,000 pixels"):
+        shown.extend(Video(path))
+    assert len(shown) <= 20
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the real clips are not here")

@@ -1,5 +1,6 @@
 """The API of a study: what it gives, what it hides, what it refuses."""
 
+import resource
 import socket
 from pathlib import Path
 
@@ -64,6 +65,24 @@ def test_the_page_asks_no_one_else(client: TestClient) -> None:
     assert "unsafe" not in page.headers["content-security-policy"]
     for name in ("/", "/study.js", "/study.css"):
         assert "http" not in client.get(name).text.replace("http-equiv", "")
+
+
+def test_a_full_disk_is_told_and_votes_are_taken_when_there_is_room_again(folder: Path, client: TestClient) -> None:
+    client = TestClient(client.app, base_url="http://localhost", raise_server_exceptions=False)
+    answers = f"/api/raters/{client.post('/api/raters').json()['rater']}/answers"
+    given = {"trial": 0, "answer": "left", "milliseconds": 1}
+    assert client.post(answers, json=given).status_code == 200
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    written = max(file.stat().st_size for file in folder.glob("answers.sqlite3*"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written, limits[1]))  # whatever makes a file larger fails
+    try:
+        failed = [client.post(answers, json=given | {"trial": 1}), client.post("/api/raters")]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [response.status_code for response in failed] == [507, 507]
+    assert all("disk is full: this was not saved" in response.json()["error"] for response in failed)
+    kept = client.post(answers, json=given | {"trial": 1, "answer": "right"})
+    assert kept.status_code == 200 and kept.json() == {"trial": 1, "answer": "right", "answered": 2, "trials": TRIALS}
 
 
 def refused(response) -> str:  # type: ignore[no-untyped-def]

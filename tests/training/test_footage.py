@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.footage.scenes import film
-from visual_dynamics.data import sources
+from tests.footage.scenes import film, list_anew
+from visual_dynamics.cli.main import main
+from visual_dynamics.data import shards, sources
 from visual_dynamics.data.pairs import Pairs
-from visual_dynamics.data.shards import open_pairs, shard_bytes, split_shards
+from visual_dynamics.data.shards import CHECKED, check_digests, listed_shards, open_pairs, shard_bytes, split_shards
 from visual_dynamics.errors import UserError
 from visual_dynamics.footage.clips import Settings
 from visual_dynamics.footage.prepare import prepare_videos
@@ -151,15 +153,17 @@ def message(folder: Path) -> str:
 def test_damaged_folders_are_told(spoiled: Path) -> None:
     shard = split_shards(spoiled, "train")[-1].path
     whole = shard.read_bytes()
-    shard.write_bytes(whole[:-10])
-    assert f"cannot read {shard}" in message(spoiled)
-    shard.write_bytes(b"\xff" * 8 + whole[8:])
-    assert f"cannot read {shard}" in message(spoiled)
-    shard.write_bytes(b"")
-    assert f"cannot read {shard}" in message(spoiled)
+    middle = len(whole) // 2
+    turned = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for bad in (turned, whole[:-10], b"\xff" * 8 + whole[8:], b""):
+        shard.write_bytes(bad)
+        assert f"{shard} is damaged" in message(spoiled) and "prepare videos" in message(spoiled)
+        list_anew(shard)
+        assert bad is turned or f"cannot read {shard}" in message(spoiled)
     shard.unlink()
     assert "there is no such file" in message(spoiled)
     shard.write_bytes(whole)
+    list_anew(shard)
     manifest = spoiled / "manifest.json"
     text = manifest.read_text()
     manifest.write_text(text.replace('"pairs"', '"pears"'))
@@ -172,6 +176,49 @@ def test_damaged_folders_are_told(spoiled: Path) -> None:
     assert "not a manifest" in message(spoiled)
     manifest.unlink()
     assert "is not finished: run visual-dynamics prepare videos again" in message(spoiled)
+
+
+def test_digests_are_compared_once_and_again_where_a_file_has_changed(
+    spoiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    compute = shards.file_digest
+    monkeypatch.setattr(shards, "file_digest", lambda path: read.append(path.name) or compute(path))
+    (spoiled / CHECKED).unlink(missing_ok=True)
+    paths = [shard.path for shard in listed_shards(spoiled)]
+    opened(spoiled), opened(spoiled), opened(spoiled, "held-out")
+    assert sorted(read) == sorted(path.name for path in paths)
+    os.utime(paths[0], ns=(1, 1))
+    check_digests(spoiled, listed_shards(spoiled))
+    assert read[len(paths) :] == [paths[0].name]
+    (spoiled / CHECKED).write_text("[" * 100_000)  # a damaged note is none
+    check_digests(spoiled, listed_shards(spoiled))
+    assert len(read) == 2 * len(paths) + 1
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise UserError("the folder is read-only")
+
+    monkeypatch.setattr(shards, "write_atomically", refuse)
+    os.utime(paths[0], ns=(2, 2))
+    check_digests(spoiled, listed_shards(spoiled))
+
+
+def test_damaged_files_are_an_error_of_the_command_before_a_run_begins(
+    spoiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = listed_shards(spoiled)[0].path
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", str(tmp_path / "run"), "--data", str(spoiled), "--preset", "tiny"])
+    assert f"{shard} is damaged" in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_a_file_that_is_cut_off_while_it_is_mapped_is_an_error_not_the_end_of_the_process(spoiled: Path) -> None:
+    pairs = training_pairs(config(spoiled, stream=True))
+    path = split_shards(spoiled, "train")[-1].path
+    os.truncate(path, 3_000)
+    with pytest.raises(UserError, match=f"{path.name} was cut off"):
+        pairs.read(torch.arange(len(pairs)))
 
 
 def test_shards_that_contradict_themselves(spoiled: Path) -> None:
@@ -188,6 +235,7 @@ def test_shards_that_contradict_themselves(spoiled: Path) -> None:
         ({"frames": np.zeros((5, 3, 8, 8), np.uint8)}, "not the file that the manifest lists"),
     ):
         shard.write_bytes(shard_bytes(good | bad))
+        list_anew(shard)
         assert words in message(spoiled)
 
 

@@ -11,6 +11,7 @@ import warnings
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -247,6 +248,41 @@ def test_killed_while_a_checkpoint_is_written(
         assert all(torch.equal(one[key], other[key]) for key in one), name
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", ["log", "save_picture", "save_checkpoint"])
+def test_a_killed_run_loses_no_held_out_line_and_no_picture(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    """Killed before or after the line, the picture or the checkpoint of step 12."""
+    write, done = getattr(RunFolder, step), []
+
+    def killed(self: RunFolder, *given: Any) -> None:
+        done.extend(given[:1] if step != "log" or "held_out_error" in given[0] else ())
+        if len(done) == 2 and not after:
+            raise KeyboardInterrupt
+        write(self, *given)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RunFolder, step, killed)
+        train(TINY_RUN, tmp_path / "run", CPU)
+    train(None, tmp_path / "run", CPU)
+    shown, whole = ([r for r in records(place) if "held_out_error" in r] for place in (tmp_path / "run", finished))
+    assert shown == whole and [record["step"] for record in whole] == [6, 12, 18, 24]
+    for picture in (finished / "pictures").iterdir():
+        assert (tmp_path / "run" / "pictures" / picture.name).read_bytes() == picture.read_bytes()
+
+
+def test_resuming_removes_the_unfinished_files_of_a_killed_run(finished: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    for name in (".state.safetensors.ab12.part", "pictures/.step_0000024.png.cd34.part", ".mine", "notes.part"):
+        (run / name).write_bytes(b"half")
+    train(None, run, CPU)
+    assert sorted(path.name for path in run.rglob("*") if path.name.startswith(".")) == [".mine"]
+    assert (run / "notes.part").exists()
+
+
 @pytest.mark.parametrize("loss", ["none", "old", "broken"])
 def test_a_run_that_is_over_without_its_weights_makes_them(finished: Path, tmp_path: Path, loss: str) -> None:
     """As runs of the first release were left when they were killed between state and weights."""
@@ -305,9 +341,14 @@ def test_a_damaged_state_is_told(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "state.safetensors").write_bytes((finished / "state.safetensors").read_bytes()[:5000])
     with pytest.raises(UserError, match="cannot resume from"):
         train(None, tmp_path, CPU)
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UserError, match="cannot read"):
-        train(None, tmp_path, CPU)
+    for text in ("{", "[" * 100_000, '{"sigma": Infinity}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(UserError, match="cannot read"):
+            train(None, tmp_path, CPU)
+    for wrong in ({"batch": 1.5}, {"data": 5}, {"latent": True}, {"stream": 1}):
+        (tmp_path / "config.json").write_text(json.dumps({"augment": []} | wrong))
+        with pytest.raises(UserError, match=f"{next(iter(wrong))} is (a whole number|a text|true or false), not"):
+            train(None, tmp_path, CPU)
 
 
 FULL_DISK = """

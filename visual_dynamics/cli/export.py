@@ -25,7 +25,7 @@ class PrecisionChoice(StrEnum):
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
+    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or owner/name@main on the Hub.")],
     form: Annotated[
         FormatChoice, typer.Option("--format", help="ONNX, or programs that torch.export.load reads.")
     ] = FormatChoice.onnx,

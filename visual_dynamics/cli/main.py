@@ -115,7 +115,7 @@ def models() -> None:
 
 @app.command()
 def compact(
-    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or a Hugging Face Hub id.")],
+    model: Annotated[str, typer.Argument(help="A shipped model, the weights of a run, or owner/name@main on the Hub.")],
     file: Annotated[Path, typer.Argument(help="The copy to write, a .safetensors file.")],
     eight_bits: Annotated[
         bool, typer.Option("--eight-bits/--float16", help="One byte for most weights, or two.")
@@ -172,7 +172,7 @@ def push(
 
     with busy("uploading"):
         address = model_files.push(file, hub_id)
-    typer.echo(address)
+    typer.echo(f"{address}: load it by {hub_id}@main, or by the revision that it has now")
 
 
 def _read_card(path: Path) -> dict[str, str]:
@@ -194,7 +194,6 @@ EXTRAS = {  # package that is imported where it is used -> the extra that instal
     "h5py": "sprites",
     "fastapi": "studio",
     "uvicorn": "studio",
-    "python_multipart": "studio",
     "onnx": "onnx",
     "onnxscript": "onnx",
 }

@@ -22,7 +22,7 @@ OUT = Path("out")  # where results go by default, each verb's in a folder of its
 SEED_HELP = "A whole number; the same seed gives the same pictures."
 
 ImageArgument = Annotated[Path, typer.Argument(metavar="IMAGE", help="A picture of any size and kind.")]
-ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a .safetensors file or a Hub id.")]
+ModelOption = Annotated[str, typer.Option("--model", help="A shipped name, a file, or owner/name@main on the Hub.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**63 - 1, help=SEED_HELP)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the results.")]
 ScaleOption = Annotated[int, typer.Option(min=1, max=16, help="Enlargement of the pictures in grids and clips.")]

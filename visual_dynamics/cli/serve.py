@@ -58,7 +58,7 @@ def studio(
     ] = None,
 ) -> None:
     """Open the studio: a page and an API to see futures, edit motions, and apply them to other pictures."""
-    need("studio", "fastapi", "uvicorn", "python_multipart")
+    need("studio", "fastapi", "uvicorn")
     if token is not None and not TOKEN.fullmatch(token):
         raise UserError("a token has 8 to 128 letters, digits, - or _")
     import secrets

@@ -129,6 +129,7 @@ def train(
     for stage in stages or ():
         for data in filter(None, (stage.data, stage.also)):
             check_data(data)
+            check_prepared(Path(data))
         if stage.poses:
             from visual_dynamics.data.poses import read_poses
 
@@ -139,6 +140,16 @@ def train(
     if finished.recipe:
         path = write_copy(out, path, finished)
     typer.echo(f"weights in {path}", err=True)
+
+
+def check_prepared(data: Path) -> None:
+    """Damaged files of prepared videos are an error before anything else begins. The first time takes as long as to
+    read them."""
+    from visual_dynamics.data.shards import check_digests, holds_footage, listed_shards
+
+    if holds_footage(data):
+        with progress_bar("files checked") as progress:
+            check_digests(data, listed_shards(data), progress)
 
 
 def run_stages(

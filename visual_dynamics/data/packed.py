@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from visual_dynamics.data.pairs import Between, Cast, IndexedFrames, Pairs, clip_moves
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import check_folder, write_atomically
+from visual_dynamics.files import check_folder, read_json, write_atomically
 
 TABLE = "packed.json"
 CHUNK = 64  # characters a file: some 2 MB of LPC art
@@ -35,6 +35,7 @@ STANDING = "walk"  # its first frame shows a character that stands
 MOVED = 30.0  # squared difference from the standing frame: of LPC's first frames the median is below 10, or 39 and more
 STARTS = 0.2  # share of pairs that begin at a standing frame, where they are asked for
 MAX_SIDE, MAX_CHARACTERS, MAX_FRAMES = 256, 100_000, 4_096  # a larger table is an error before anything is unpacked
+MAX_BYTES = 2**30  # that a file unpacks to
 
 Bytes = NDArray[np.uint8]
 
@@ -248,7 +249,7 @@ def _read_table(folder: Path) -> tuple[int, dict[str, str], list[dict[str, Any]]
     """Side of a cell, digests by file, and an entry for each character."""
     path = folder / TABLE
     try:
-        words = json.loads(path.read_bytes())
+        words = read_json(path)
         side, files, entries = int(words["cell"]), dict(words["files"]), list(words["characters"])
         for entry in entries:
             entry["clips"] = tuple(Clip(str(name), str(view), int(frames)) for name, view, frames in entry["clips"])
@@ -256,6 +257,8 @@ def _read_table(folder: Path) -> tuple[int, dict[str, str], list[dict[str, Any]]
         in_order = list(files) == [f"frames-{n:03d}.xz" for n in range(-(-len(entries) // CHUNK))]
         if not (0 < side <= MAX_SIDE and 0 < len(entries) <= MAX_CHARACTERS and max(frames) <= MAX_FRAMES):
             raise ValueError("too large or empty")
+        if max(sum(frames[k : k + CHUNK]) for k in range(0, len(frames), CHUNK)) * side**2 > MAX_BYTES:
+            raise ValueError(f"a file of its frames would take more than {MAX_BYTES:,} bytes")
         if words["chunk"] != CHUNK or not in_order or any(c.frames < 1 for e in entries for c in e["clips"]):
             raise ValueError("its files or clips are not as this version writes them")
     except OSError as error:

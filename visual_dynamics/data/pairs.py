@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
+from mmap import mmap
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+
+from visual_dynamics.errors import UserError
 
 Between = Literal["neighbours", "any", "mixed", "mostly"]
 BETWEEN: tuple[Between, ...] = get_args(Between)
@@ -86,10 +89,19 @@ class MappedFrames:
         wanted = places.cpu().numpy()
         which = np.searchsorted(starts, wanted, side="right") - 1
         frames = np.empty((len(wanted), *self.parts[0].shape[1:]), np.uint8)
+        for part in {*which.tolist()}:
+            _check_whole(self.parts[part])
         for row, (part, place) in enumerate(zip(which, wanted - starts[which], strict=True)):
             frames[row] = self.parts[part][place]
         read = torch.from_numpy(frames)
         return read if read.shape[-1] == self.side else resize_frames(read, self.side)
+
+
+def _check_whole(mapped: NDArray[np.uint8]) -> None:
+    """A file that was cut off since it was mapped would end the process at once, without a word (SIGBUS)."""
+    file = mapped.base if isinstance(mapped, np.memmap) else None
+    if isinstance(file, mmap) and file.size() < mapped.offset + mapped.nbytes:
+        raise UserError(f"{mapped.filename} was cut off while it was in use")
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,8 @@ def _read(archive: zipfile.ZipFile, name: str, kinds: str, shape: tuple[int, ...
     """An array of an .npz, after a look at its header: no false size allocates memory. -1: any length up to `most`."""
     if f"{name}.npy" not in archive.namelist():
         raise ValueError(f"it has no array {name}")
+    if archive.getinfo(f"{name}.npy").compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("it is compressed in a way that may unpack without end")
     with archive.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

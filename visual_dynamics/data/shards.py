@@ -10,8 +10,10 @@ The processes that prepare footage import this module: torch is imported only wh
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import parse_json, read_json, why_no_file, write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "visual-dynamics footage 1"
 MANIFEST, SETTINGS = "manifest.json", "settings.json"
+CHECKED = "checked.json"  # a note of shards that have their digest: file -> size, time of its last change, digest
 MAX_HEADER = 2**20  # bytes
 
 
@@ -37,6 +41,15 @@ class Shard(NamedTuple):
     frames: npt.NDArray[np.uint8]  # (M, 3, S, S), mapped
     first: npt.NDArray[np.int64]  # (N,)
     second: npt.NDArray[np.int64]  # (N,)
+
+
+class ListedShard(NamedTuple):
+    """What the manifest says of a shard."""
+
+    path: Path
+    frames: int
+    pairs: int
+    sha256: str
 
 
 def shard_bytes(tensors: Mapping[str, npt.NDArray[Any]]) -> bytes:
@@ -60,7 +73,7 @@ def open_shard(path: Path) -> Shard:
             length = int.from_bytes(stream.read(8), "little")
             if length > MAX_HEADER:
                 raise ValueError("its header is too long")
-            entry = json.loads(stream.read(length))["frames"]
+            entry = parse_json(stream.read(length))["frames"]
         shape = tuple(entry["shape"])
         if entry["dtype"] != "U8" or len(shape) != 4 or shape[1] != 3 or shape[2] != shape[3] or 0 in shape:
             raise ValueError(f"its frames are {entry['dtype']} of shape {shape}")
@@ -89,27 +102,69 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder} is not finished: run visual-dynamics prepare videos again, it goes on where it was")
     if _format_of(path) != FORMAT:
         raise UserError(f"cannot read {path}: it is not a manifest of prepared pairs")
-    manifest: dict[str, Any] = json.loads(path.read_text())
+    manifest: dict[str, Any] = read_json(path)
     return manifest
+
+
+def listed_shards(folder: Path, split: str | None = None) -> list[ListedShard]:
+    """The shards of a split, or of all, in the order of the manifest."""
+    try:
+        listed = [
+            ListedShard(folder / str(shard["file"]), int(shard["frames"]), int(shard["pairs"]), str(shard["sha256"]))
+            for file in read_manifest(folder)["files"]
+            if split in (None, file["split"])
+            for shard in file["shards"]
+        ]
+        elsewhere = not all(shard.path.resolve().is_relative_to(folder.resolve()) for shard in listed)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"cannot read {folder / MANIFEST}: it is damaged") from error
+    if elsewhere:
+        raise UserError(f"cannot read {folder / MANIFEST}: it names files elsewhere")
+    return listed
+
+
+def check_digests(
+    folder: Path, listed: Sequence[ListedShard], progress: Callable[[int, int], None] = lambda done, total: None
+) -> None:
+    """Compare shards with their digests. A note in the folder spares those that were right and have not changed."""
+    try:
+        known = dict(read_json(folder / CHECKED))
+    except (OSError, TypeError, ValueError):
+        known = {}  # none yet
+    right = {}
+    for done, shard in enumerate(listed, 1):
+        if not shard.path.is_file():
+            raise UserError(f"cannot read {shard.path}: {why_no_file(shard.path)}")
+        try:
+            status = shard.path.stat()
+            entry = [status.st_size, status.st_mtime_ns, shard.sha256]
+            name = shard.path.relative_to(folder).as_posix()
+            if known.get(name) != entry and file_digest(shard.path) != shard.sha256:
+                remedy = "run visual-dynamics prepare videos again, which makes it anew"
+                raise UserError(f"{shard.path} is damaged, it has another digest than in {MANIFEST}: {remedy}")
+        except OSError as error:
+            raise UserError(f"cannot read {shard.path}: {(error.strerror or str(error)).lower()}") from error
+        right[name] = entry
+        progress(done, len(listed))
+    if known | right != known:
+        with suppress(UserError):  # the folder may be read-only
+            write_atomically(folder / CHECKED, json.dumps(known | right, indent=1).encode() + b"\n")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def split_shards(folder: Path, split: str) -> list[Shard]:
     """The shards of a split, in the order of the manifest; frames of all of them have one size."""
-    try:
-        listed = [
-            (folder / str(shard["file"]), (int(shard["frames"]), int(shard["pairs"])))
-            for file in read_manifest(folder)["files"]
-            if file["split"] == split
-            for shard in file["shards"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"cannot read {folder / MANIFEST}: it is damaged") from error
+    listed = listed_shards(folder, split)
+    check_digests(folder, listed)
     shards: list[Shard] = []
-    for path, counts in listed:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"cannot read {folder / MANIFEST}: it names files elsewhere")
+    for path, *counts, _ in listed:
         shard = open_shard(path)
-        if (len(shard.frames), len(shard.first)) != counts:
+        if [len(shard.frames), len(shard.first)] != counts:
             raise UserError(f"cannot read {path}: it is not the file that the manifest lists")
         if shards and shard.frames.shape[1:] != shards[0].frames.shape[1:]:
             raise UserError(f"cannot read {path}: its frames have another size than those before")
@@ -119,7 +174,7 @@ def split_shards(folder: Path, split: str) -> list[Shard]:
 
 def _format_of(path: Path) -> str | None:
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (OSError, ValueError):
         return None
     return content.get("format") if isinstance(content, dict) else None

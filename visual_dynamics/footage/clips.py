@@ -33,9 +33,9 @@ import av
 import cv2
 import numpy as np
 
-from visual_dynamics.data.shards import FORMAT, MANIFEST, shard_bytes
+from visual_dynamics.data.shards import FORMAT, MANIFEST, file_digest, shard_bytes
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
+from visual_dynamics.files import read_json, write_atomically
 from visual_dynamics.footage.cut import CutTake, read_crop
 from visual_dynamics.footage.plan import ClipPlan, cut_clip, plan_clip
 from visual_dynamics.footage.reading import Boxes, PictureFolder, Progress, Video, pictures, read_labels
@@ -50,6 +50,14 @@ SHARD_BYTES = 32 * 2**20  # of frames: a shard that holds more is closed
 UNREADABLE = (UserError, cv2.error, av.FFmpegError, ValueError, MemoryError)  # what odd files have led to
 
 Record = dict[str, Any]
+RECORD: dict[str, type] = {  # what a record holds, beside `broken`, which may be None
+    **dict.fromkeys(("file", "sha256"), str),
+    **dict.fromkeys(("height", "width", "frames_read", "shots", "pairs"), int),
+    **dict.fromkeys(("rate", "pair_seconds", "seconds"), float),
+    "dropped": dict,
+    "takes": list,
+    "shards": list,
+}
 
 
 @dataclass(frozen=True)
@@ -279,12 +287,22 @@ def _why_empty(record: Record) -> str:
 
 
 def _complete(path: Path, digest: str, out: Path) -> Record | None:
-    """The record of a clip, if the clip's bytes are the same and its shards are all there."""
+    """The record of a clip, if the clip's bytes are the same, and record and shards are there and undamaged."""
     try:
-        record: Record = json.loads(path.read_text())
-        sizes = [(out / shard["file"]).stat().st_size == shard["bytes"] for shard in record["shards"]]
-        return record if record["sha256"] == digest and all(sizes) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        record: Record = read_json(path)
+        kinds = {name: type(record[name]) for name in record}
+        sound = (
+            kinds.pop("broken") in (str, type(None))
+            and kinds == RECORD
+            and all(type(count) is int for count in record["dropped"].values())
+            and all(type(take["camera"]) is str for take in record["takes"])
+            and all(type(shard[name]) is int for shard in record["shards"] for name in ("frames", "pairs", "bytes"))
+            and record["pairs"] == sum(shard["pairs"] for shard in record["shards"])
+            and record["sha256"] == digest
+            and all(file_digest(out / shard["file"]) == shard["sha256"] for shard in record["shards"])
+        )
+        return record if sound else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -302,16 +320,11 @@ def _digest(listed: ListedClip) -> str:
         raise UserError("it is listed, but there is no such file")
     try:
         if listed.path.is_file():
-            return _file_digest(listed.path)
+            return file_digest(listed.path)
         files = [*pictures(listed.path), *([listed.labels] if listed.labels else [])]
-        return hashlib.sha256("".join(map(_file_digest, files)).encode()).hexdigest()
+        return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
     except OSError as error:
         raise UserError((error.strerror or str(error)).lower()) from error
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _reason(error: Exception, listed: ListedClip) -> str:

@@ -14,7 +14,6 @@ it was made: two runs over the same clips give the same bytes.
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import os
 import signal
@@ -33,17 +32,16 @@ import numpy as np
 from filelock import FileLock, Timeout
 from PIL import Image, ImageDraw
 
-from visual_dynamics.data.shards import MANIFEST, SETTINGS, holds_footage, open_shard
+from visual_dynamics.data.shards import CHECKED, MANIFEST, SETTINGS, holds_footage, open_shard
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically
+from visual_dynamics.files import check_folder, missing_folders, read_json, remove_empty, remove_parts, write_atomically
 from visual_dynamics.footage.clips import ListedClip, Record, Settings, find_clips, prepare_clip, to_json
 from visual_dynamics.footage.split import SPLITS, check_apart, held_out_scenes, read_split, split_clips
 from visual_dynamics.images import Pixels
 from visual_dynamics.media import saved
 
 Progress = Callable[[float, int], None]  # clips done, all
-OWN = (MANIFEST, "summary.json", "contact.png", "records/*.json", "shards/*.safetensors", SETTINGS)
-PARTS = (".*.part", "records/.*.part", "shards/.*.part")  # unfinished files of a killed run
+OWN = (MANIFEST, CHECKED, "summary.json", "contact.png", "records/*.json", "shards/*.safetensors", SETTINGS)
 
 # of the contact sheet
 SCENES, PAIRS = 40, 6  # at most: scenes, spread over all of them, and pairs of each
@@ -77,9 +75,7 @@ def prepare_videos(
     with _locked(out):
         if overwrite:
             _remove_own(out)
-        for pattern in PARTS:
-            for part in out.glob(pattern):
-                part.unlink(missing_ok=True)
+        remove_parts(out, out / "records", out / "shards")
         _write_if_new(out / SETTINGS, to_json(settings.to_dict()))
         results = _prepare_all(clips, settings, out, workers, progress)
         records = {name: result for name, result in results.items() if not isinstance(result, str)}
@@ -163,7 +159,9 @@ def _check_earlier(out: Path, clips: list[ListedClip], settings: Settings, overw
     if not holds_footage(out):
         raise UserError(f"{out} is not empty, and holds no earlier result: {hint}")
     try:
-        earlier = json.loads((out / SETTINGS).read_text())
+        earlier = read_json(out / SETTINGS)
+        if not isinstance(earlier, dict):
+            raise ValueError("it is no table")
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {out / SETTINGS}: {hint}") from error
     for name, value in settings.to_dict().items():

@@ -5,6 +5,7 @@ H, W: height and width of an upright frame in pixels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ FOLDER_RATE = 30.0  # frames a second, of a folder of pictures
 PICTURES = (".jpg", ".jpeg", ".png")
 LONGEST_STEP = 60.0  # seconds between two frames; a longer step is a wrong time
 ROUNDING = 1e-3  # seconds; Matroska and WebM round times to milliseconds
+ANIMATED, MAX_ANIMATED = ("gif", "apng"), 2**32  # pixels of all frames of one: 480 bytes may ask for 1.3 billion
 UNSAFE = ("tty", "hls", "concat", "dash")  # formats: text drawn as frames, and lists that name other files
 
 Progress = Callable[[float], None]  # share of a clip's work that is done, 0 to 1
@@ -67,8 +69,12 @@ class Video:
             end, ended = 0.0, _stated_length(stream)  # seconds
             self.seconds = ended
             matrices: dict[float, Any] = {}
+            left = MAX_ANIMATED if container.format.name in ANIMATED else math.inf
             try:
                 for decoded in container.decode(stream):
+                    left -= decoded.width * decoded.height
+                    if left < 0:
+                        raise UserError(f"cannot read {self.path}: its frames have more than {MAX_ANIMATED:,} pixels")
                     if decoded.is_corrupt:
                         if size is None:
                             continue

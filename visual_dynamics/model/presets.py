@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+MAX_LAYERS, MAX_SCALES = 32, 8  # of a network that is loaded
+MAX_MAP = 2**25  # numbers in the largest result of a layer, for one frame; those of paper-128 have 2^24
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class NetworkConfig:
     warp: int = 0  # the frame's pixels are moved at this many times its size; 0: only a difference, as in the paper
 
     def __post_init__(self) -> None:
+        self._check_numbers()
         if self.motion_layers[-1].channels != 2 * self.kernel_channels:
             raise ValueError(f"the last motion layer needs {2 * self.kernel_channels} channels")
         if self.image_layers[-1].channels != self.maps:
@@ -49,6 +54,22 @@ class NetworkConfig:
             raise ValueError("a frame is warped at its size or at twice its size")
         if self.motion_output_size() != self.kernel_size:
             raise ValueError(f"the motion encoder ends at {self.motion_output_size()}, not {self.kernel_size} pixels")
+
+    def _check_numbers(self) -> None:
+        """A file may say anything: raise ValueError before any of it is computed with."""
+        layers = self.motion_layers + self.image_layers
+        numbers = [self.size, self.scales, self.motion_size, self.maps, self.kernel_size, self.decoder_kernel_size]
+        numbers += [self.latent, *self.decoder_channels, *(layer.channels for layer in layers)]
+        if not all(type(number) is int and 0 < number <= 100_000 for number in numbers):
+            raise ValueError("sizes and channels are whole numbers from 1 to 100,000")
+        if not all(type(flag) is bool for layer in layers for flag in (layer.pooled, layer.padded)):
+            raise ValueError("a layer is pooled and padded, or not")
+        if not all(map(math.isfinite, (self.difference_scale, self.background))):
+            raise ValueError("difference_scale and background are finite")
+        if len(layers) > MAX_LAYERS or self.scales > MAX_SCALES:
+            raise ValueError(f"it has more than {MAX_LAYERS} layers or {MAX_SCALES} scales")
+        if self.largest_map() > MAX_MAP:
+            raise ValueError(f"a frame of {self.size} pixels takes too much memory in this network")
 
     @property
     def picture_size(self) -> int:
@@ -69,6 +90,13 @@ class NetworkConfig:
         """Sides of the image pyramid, largest first (256, 128, 64, 32): poolings bring the first to the size."""
         largest = self.size * 2 ** sum(layer.pooled for layer in self.image_layers)
         return tuple(largest // 2**level for level in range(self.scales))
+
+    def largest_map(self) -> int:
+        """Numbers in the largest result of a layer, for one frame: layers may only make frames smaller."""
+        image, motion = (max(layer.channels for layer in part) for part in (self.image_layers, self.motion_layers))
+        decoder = max(self.kernel_channels, *self.decoder_channels)
+        sides = (self.pyramid_sizes()[0], image), (self.motion_size, motion), (self.picture_size, decoder)
+        return max(side**2 * channels for side, channels in sides)
 
     def motion_output_size(self) -> int:
         side = self.motion_size

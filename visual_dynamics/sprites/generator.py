@@ -8,7 +8,6 @@ Letters in shape comments: F cells of all animations, n visible pixels, P colour
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import read_json
 from visual_dynamics.images import Pixels, open_image
 
 CELL = 64  # pixels
@@ -134,7 +134,7 @@ class Generator:
                 continue
             key = path.relative_to(definitions).with_suffix("").as_posix()
             try:
-                item = self._item(key, json.loads(path.read_bytes()))
+                item = self._item(key, read_json(path))
             except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError) as error:
                 reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
                 self.remarks.append(f"{key} is left out: its definition cannot be read ({reason})"[:300])
@@ -256,7 +256,7 @@ class _Palettes:
         for path in sorted(folder.glob("*/*.json")):
             material = path.parent.name
             try:
-                words = json.loads(path.read_bytes())
+                words = read_json(path)
                 if path.name.startswith("meta_"):
                     self.defaults[material] = words["default"], words["base"]
                 else:

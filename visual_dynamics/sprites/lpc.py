@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from visual_dynamics.data.sheets import COMPOSED_TABLE as TABLE
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import check_folder, write_atomically, write_together
+from visual_dynamics.files import check_folder, read_json, write_atomically, write_together
 from visual_dynamics.images import Pixels, open_image, read_picture
 from visual_dynamics.media import encode_png
 
@@ -267,7 +267,7 @@ def write_characters(folder: Path, characters: Iterable[LpcCharacter], layers: P
 def holds_characters(folder: Path) -> bool:
     """Whether a folder has the table that `write_characters` leaves at its end."""
     try:
-        table = json.loads((folder / TABLE).read_bytes())["characters"]
+        table = read_json(folder / TABLE)["characters"]
         return all({"number", "attributes", "recipe", "sha256"} <= entry.keys() for entry in table)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

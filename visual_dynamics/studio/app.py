@@ -47,6 +47,7 @@ ERRORS = possible_errors(
         422: "A value is missing or out of range",
         429: "Too many requests of one client; Retry-After says when to try again",
         503: "The queue is full; Retry-After says when to try again",
+        507: "The server's disk is full: nothing was saved",
     }
 )
 queue = APIRouter(tags=["queue"])

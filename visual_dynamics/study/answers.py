@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import secrets
 import sqlite3
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import why_no_file
+from visual_dynamics.files import read_json
 from visual_dynamics.study.design import OBVIOUS
 from visual_dynamics.study.folder import ANSWERS_FORMAT, Study, reason
 
@@ -204,21 +203,18 @@ class AnswerStore:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # not after every failure: a full disk may have ended it
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
 
 def read_answers(path: Path, study: Study) -> tuple[str, int, list[Answer]]:
     """Rater, session and answers of one file, for `AnswerStore.add_sessions`."""
     try:
-        if not path.is_file():
-            raise ValueError(why_no_file(path))
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"it is larger than {MAX_FILE_BYTES:,} bytes")
-        return _checked_answers(json.loads(path.read_bytes()), study)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        return _checked_answers(read_json(path, MAX_FILE_BYTES), study)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"cannot take answers from {path}: {reason(error)}") from error
 
 

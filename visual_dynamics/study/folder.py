@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import read_json
 from visual_dynamics.study.design import (
     MAX_PLANNED,
     MAX_SESSIONS,
@@ -136,10 +137,8 @@ def read_study(folder: Path) -> Study:
     if not path.is_file():
         raise UserError(f"{folder} holds no study: there is no {FILE} in it (visual-dynamics study make writes one)")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES // 2**20} MB")
-        study = _from_json(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        study = _from_json(read_json(path, MAX_BYTES))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"cannot read {path}: {reason(error)}") from error
     for name in study.clips:
         if not picture_path(folder, name).is_file():

@@ -29,6 +29,7 @@ ERRORS = possible_errors(
         404: "no such rater, trial or clip",
         413: "the request is too large",
         422: "a value that is not allowed",
+        507: "the server's disk is full: nothing was saved",
     }
 )
 FULL = possible_errors({409: "the study is full"})

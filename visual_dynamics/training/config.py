@@ -7,14 +7,14 @@ instant.
 from __future__ import annotations
 
 import difflib
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import read_json
 from visual_dynamics.model.presets import PRESETS, NetworkConfig
 
 BETA_GROWS = (0.3, 0.6)  # shares of the budget between which the weight of the KL term goes from 1 to beta
@@ -90,7 +90,7 @@ class TrainingConfig:
         least=0,
         most=2,
     )
-    start: str | None = option(None, "A model to start from: name, path or Hub id.", NETWORK, ("--from",))
+    start: str | None = option(None, "A model to start from: name, file, or owner/name@main.", NETWORK, ("--from",))
     start_digest: str | None = option(None, "SHA-256 of that model, filled in when it is read.")
 
     steps: int | None = option(3_062, "Budget in steps.", TRAINING, ("--steps",), above=0)
@@ -118,7 +118,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            _check(each.name, getattr(self, each.name), each.metadata)
+            _check(each, getattr(self, each.name))
         if self.also_pairs and not self.also:
             raise UserError("also_pairs is a number of pairs of other data: give these with --also")
         if self.poses and "figures" not in (self.data, self.also):
@@ -171,9 +171,22 @@ class TrainingConfig:
         return asdict(self) | {"augment": list(self.augment)}
 
 
-def _check(name: str, value: Any, checks: Mapping[str, Any]) -> None:
-    if value is None:
+KINDS: dict[str, tuple[Any, str]] = {  # of a field: what its values are, and in words
+    "bool": (bool, "true or false"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, "a text"),
+    "tuple[str, ...]": (tuple, "a list of texts"),
+}
+
+
+def _check(each: Field[Any], value: Any) -> None:
+    kind, _, optional = str(each.type).partition(" | ")
+    if value is None and optional:
         return
+    name, checks, (types, words) = each.name, each.metadata, KINDS[kind]
+    if not isinstance(value, types) or (type(value) is bool) != (kind == "bool"):
+        raise UserError(f"{name} is {words}, not {str(value)[:40]!r}")
     if "choices" in checks and value not in checks["choices"]:
         raise UserError(f"{name} is {' or '.join(checks['choices'])}, not {value}")
     if "above" in checks and not checks["above"] < value < math.inf:
@@ -250,8 +263,7 @@ def _parse(name: str, text: str, kind: str) -> Any:
             return {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}[text.lower()]
         return int(text) if "int" in kind else float(text) if "float" in kind else text
     except (KeyError, ValueError):
-        wanted = "true or false" if "bool" in kind else "a whole number" if "int" in kind else "a number"
-        raise UserError(f"{name} is {wanted}, not {text!r}") from None
+        raise UserError(f"{name} is {KINDS[kind.partition(' | ')[0]][1]}, not {text!r}") from None
 
 
 def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
@@ -274,7 +286,7 @@ def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
 def read_config_file(path: Path) -> TrainingConfig:
     """The configuration in a file that a run wrote."""
     try:
-        values = json.loads(path.read_text())
+        values = read_json(path)
         if not isinstance(values, dict):
             raise ValueError("it is not a configuration")
         return config_from_dict(values)

@@ -22,7 +22,15 @@ from torch import Tensor
 
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import check_folder, missing_folders, remove_empty, write_atomically, write_together
+from visual_dynamics.files import (
+    check_folder,
+    missing_folders,
+    parse_json,
+    remove_empty,
+    remove_parts,
+    write_atomically,
+    write_together,
+)
 from visual_dynamics.model_files import find_weights
 from visual_dynamics.provenance import provenance
 from visual_dynamics.training.config import TrainingConfig, read_config
@@ -38,7 +46,7 @@ from visual_dynamics.training.trainer import (
 )
 from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, weights_bytes
 
-WEIGHTS, STATE = "weights.safetensors", "state.safetensors"
+WEIGHTS, STATE, PICTURES_FOLDER = "weights.safetensors", "state.safetensors", "pictures"
 STAGE = "stage"  # how the names of what belongs to trainings before this one begin
 EARLY_POSTERIORS = 512  # in the weights of a checkpoint that is not the last: enough to look at samples
 EARLY_PICTURES = 256  # that such weights know training pictures by
@@ -144,9 +152,10 @@ class Loop:
             self.progress(Moment(share, self.step, record, self._speed(terms["loss"])))
             stopped = asked_to_stop()
             if self.run and (over or stopped or self._checkpoint_is_due()):
-                self._save(share, final=over)
+                self._look(share)
+                self._save(final=over)
         if self.run and over and self.run.weights_step() != self.step:  # killed before they were written
-            self._save(share, final=True)
+            self._save(final=True)
 
     def _tick(self) -> None:
         self.step += 1
@@ -179,8 +188,19 @@ class Loop:
     def _checkpoint_is_due(self) -> bool:
         return self.step % self.config.checkpoint_every == 0 or (not self.saved and self.seconds >= FIRST_CHECKPOINT)
 
-    def _save(self, share: float, final: bool) -> None:
-        """The light weights (with few posteriors before the end), the state to resume from, validation pictures."""
+    def _look(self, share: float) -> None:
+        """A held-out line and picture; before the checkpoint: a run that is killed in between makes them again."""
+        assert self.run is not None
+        self.trainer.stop_if_not_finite()
+        if self.validation:
+            seen = look_at(self.trainer.network, self.validation, self.trainer.device)
+            record = {"step": self.step, "held_out_error": seen.reconstruction, "held_out_copy_error": seen.copying}
+            self.run.log(record)
+            self.run.save_picture(f"step_{self.step:07d}.png", seen.picture)
+            self.progress(Moment(share, self.step, record))
+
+    def _save(self, final: bool) -> None:
+        """The light weights (with few posteriors before the end), and the state to resume from."""
         assert self.run is not None
         trainer, config = self.trainer, self.config
         trainer.stop_if_not_finite()
@@ -192,12 +212,6 @@ class Loop:
         weights = weights_bytes(trainer.network, posteriors, history | provenance(trainer.device), space, known)
         self.run.save_checkpoint(weights, state_bytes(trainer.network, trainer.optimizer, self.step, self.seconds))
         self.saved = True
-        if self.validation:
-            seen = look_at(trainer.network, self.validation, trainer.device)
-            record = {"step": self.step, "held_out_error": seen.reconstruction, "held_out_copy_error": seen.copying}
-            self.run.log(record)
-            self.run.save_picture(f"step_{self.step:07d}.png", seen.picture)
-            self.progress(Moment(share, self.step, record))
 
 
 class RunFolder:
@@ -218,6 +232,7 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
+            remove_parts(path, path / PICTURES_FOLDER)
         except Timeout:
             raise UserError(f"{path} is in use by another process that trains in it") from None
         except OSError as error:
@@ -244,7 +259,7 @@ class RunFolder:
         """The step that the weights were saved at."""
         try:
             with safe_open(self.path / WEIGHTS, "pt") as file:
-                return int(json.loads((file.metadata() or {})["training"])["step"])
+                return int(parse_json((file.metadata() or {})["training"])["step"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError):
             return None  # there are none, or not whole
 
@@ -272,7 +287,7 @@ class RunFolder:
         picture = Image.fromarray((grid * 255).round().to(torch.uint8).cpu().numpy())
         stream = io.BytesIO()
         picture.resize((2 * picture.width, 2 * picture.height), Image.Resampling.NEAREST).save(stream, "PNG")
-        write_atomically(self.path / "pictures" / name, stream.getvalue())
+        write_atomically(self.path / PICTURES_FOLDER / name, stream.getvalue())
 
     def __enter__(self) -> RunFolder:
         return self
@@ -300,6 +315,6 @@ def _open_tensorboard(path: Path) -> Any:
 
 def _step_of(line: str) -> float:
     try:
-        return float(json.loads(line)["step"])
+        return float(parse_json(line)["step"])
     except (ValueError, KeyError, TypeError):
         return float("inf")  # a line cut short by a crash

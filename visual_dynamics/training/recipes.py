@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
+from visual_dynamics.files import read_json, write_atomically
 from visual_dynamics.training.config import TrainingConfig, config_from_dict, configure, read_config
 
 STAGES = "stages.json"  # in the folder of a recipe with several trainings: their configurations
@@ -160,8 +160,8 @@ def read_stages(folder: Path) -> list[TrainingConfig]:
     """The trainings in a folder: those of a recipe, or the one."""
     path = folder / STAGES
     try:
-        return [config_from_dict(values) for values in json.loads(path.read_text())]
-    except FileNotFoundError:
-        return [read_config(folder)]
+        if not path.exists():
+            return [read_config(folder)]
+        return [config_from_dict(values) for values in read_json(path)]
     except (OSError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error

@@ -19,6 +19,7 @@ from visual_dynamics import objective
 from visual_dynamics.data.pairs import Pair, Pairs, mix_pairs, spread, without_waiting
 from visual_dynamics.data.sources import DataSpec, draws_people, open_data
 from visual_dynamics.errors import UserError
+from visual_dynamics.files import parse_json
 from visual_dynamics.model.image_encoder import resize
 from visual_dynamics.model.layers import ConvBlock
 from visual_dynamics.model.motion_encoder import Posterior
@@ -277,7 +278,7 @@ def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer)
     """Fill network and optimizer with what `state_bytes` saved; returns step and seconds."""
     try:
         with safe_open(path, "pt") as file:
-            progress = json.loads((file.metadata() or {})["progress"])
+            progress = parse_json((file.metadata() or {})["progress"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
         network.load_state_dict(_below("network.", tensors))
         saved = optimizer.state_dict()
@@ -287,7 +288,7 @@ def load_state(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer)
             saved["state"].setdefault(int(index), {})[moment] = value
         optimizer.load_state_dict(saved)
         return int(progress["step"]), float(progress["seconds"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise UserError(f"cannot resume from {path}: {str(error).splitlines()[0]}") from error
 
 
