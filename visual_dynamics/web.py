@@ -32,6 +32,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from visual_dynamics.errors import UserError
 
+RETRY_AFTER = 2  # seconds until a client should try again
+CLIENT_GONE = 499  # nobody reads this response
 BACKLOG = 128  # connections that wait to be accepted
 COOKIE_SECONDS = 90 * 24 * 3600
 MOST_CLIENTS = 10_000  # addresses whose rates are remembered
@@ -168,6 +170,11 @@ class Gate:
         response = RedirectResponse("/" + request.scope["path"].lstrip("/") + (f"?{rest}" if rest else ""), 303)
         response.set_cookie(self.cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
         return response
+
+
+def client_of(request: HTTPConnection) -> str:
+    """The address that a request comes from."""
+    return request.client.host if request.client else "unknown"
 
 
 class Rates:

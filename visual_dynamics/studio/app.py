@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from visual_dynamics.provenance import package_version
 from visual_dynamics.studio import completion, futures, inside, motion, motion_library, transfer
-from visual_dynamics.studio.state import Here, Limits, Settings, Studio, client_of
+from visual_dynamics.studio.state import Here, Limits, Settings, Studio
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
 from visual_dynamics.study.web import MAX_BODY, study_router
@@ -23,6 +23,7 @@ from visual_dynamics.web import (
     Gate,
     Guards,
     Rates,
+    client_of,
     file_route,
     is_loopback,
     possible_errors,
