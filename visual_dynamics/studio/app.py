@@ -34,6 +34,7 @@ ERRORS = possible_errors(
         401: "The studio's token is missing",
         403: "The request comes from a page of another site",
         404: "No such image, model or motion",
+        408: "The request came too slowly",
         409: "The request conflicts with stored data",
         413: "The request is too large",
         422: "A value is missing or out of range",

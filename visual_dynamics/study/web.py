@@ -35,6 +35,7 @@ ERRORS = possible_errors(
     {
         400: "not JSON",
         404: "no such rater, trial or clip",
+        408: "the request came too slowly",
         413: "the request is too large",
         422: "a value that is not allowed",
     }
