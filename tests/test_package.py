@@ -53,7 +53,7 @@ def plain(package: str) -> str:
 
 
 def test_floors_are_what_is_tested() -> None:
-    """Each dependency is pinned for the tests, and promises nothing older. Torch: what published results were made with."""
+    """Each dependency is pinned for the tests, and promises nothing older; torch is that of published results."""
     project, tested = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], pins("constraints.txt")
     extras = [words for extra in project["optional-dependencies"].values() for words in extra]
     for words in [*project["dependencies"], *extras]:

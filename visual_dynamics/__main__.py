@@ -2,4 +2,5 @@
 
 from visual_dynamics.cli.main import main
 
-main()
+if __name__ == "__main__":  # the studio's processes import this file, too
+    main()

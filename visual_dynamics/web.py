@@ -1,10 +1,11 @@
-"""What the servers of the studio and of a study share: access, limits, errors as JSON, and the listening socket.
+"""What the servers of the studio and of a study share: access, limits, and errors as JSON.
 
 `Guards` is plain ASGI. It never holds a body, and the application behind it notices when a client disconnects.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import logging
@@ -27,15 +28,18 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from visual_dynamics.errors import UserError
 
-BACKLOG = 128  # connections that wait to be accepted
+RETRY_AFTER = 2  # seconds until a client should try again
+CLIENT_GONE = 499  # nobody reads this response
 COOKIE_SECONDS = 90 * 24 * 3600
 MOST_CLIENTS = 10_000  # addresses whose rates are remembered
+MOST_REQUESTS = 500  # at once; the others get 503
+PATIENCE, LEAST_RATE = 20.0, 10_000.0  # seconds and bytes a second: so slow may a client send or take a body
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "media-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -85,6 +89,7 @@ def send_errors_as_json(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(UserError, lambda _, error: error_response(422, str(error)))
     app.add_exception_handler(sqlite3.OperationalError, _storage_error)
+    app.add_exception_handler(ClientDisconnect, _aborted)
     app.add_exception_handler(Exception, _server_error)
 
 
@@ -109,6 +114,11 @@ def _storage_error(request: Request, error: Exception) -> JSONResponse:
     return error_response(507, "the server's disk is full: this was not saved, what was saved before is safe")
 
 
+def _aborted(request: Request, _: Exception) -> JSONResponse:
+    logging.getLogger("visual_dynamics").warning("%s %s: aborted by its client", request.method, request.url.path)
+    return error_response(CLIENT_GONE, "the client disconnected")
+
+
 def _server_error(request: Request, error: Exception) -> JSONResponse:
     logging.getLogger("visual_dynamics").error("%s %s", request.method, request.url.path, exc_info=error)
     return error_response(500, "the server failed; its log says why")
@@ -127,6 +137,7 @@ class Gate:
     token: str | None = None  # needed in every request
     host: str = "localhost"  # the server listens here
     names: tuple[str, ...] = ()  # further host names, of a proxy for example
+    raters: tuple[str, str] | None = None  # cookie and token of those who take part in its study, and see nothing else
 
     def check(self, scope: Scope) -> Response | None:
         """An error or redirect in place of the page, or None if the request may pass."""
@@ -137,11 +148,13 @@ class Gate:
             return error_response(403, "the request comes from a page of another site")
         if self.token is None:
             return None
-        if scope["method"] == "GET" and _equal(request.query_params.get("token", ""), self.token):
-            return self._set_cookie(request, self.token)
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if any(_equal(given, self.token) for given in (bearer, request.cookies.get(self.cookie, ""))):
-            return None
+        keys = [(self.cookie, self.token), *([self.raters] if self.raters and _of_study(scope["path"]) else [])]
+        for cookie, token in keys:
+            if scope["method"] == "GET" and _equal(request.query_params.get("token", ""), token):
+                return _set_cookie(request, cookie, token)
+            if any(_equal(given, token) for given in (bearer, request.cookies.get(cookie, ""))):
+                return None
         return error_response(401, f"this {self.page} needs its token: open the link that it printed when it started")
 
     def knows(self, host: str) -> bool:
@@ -170,24 +183,35 @@ class Gate:
         foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         return not foreign or headers.get("sec-fetch-mode") == "navigate"
 
-    def _set_cookie(self, request: HTTPConnection, token: str) -> Response:
-        """Move the token from the address bar to a cookie."""
-        rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "token"])
-        response = RedirectResponse("/" + request.scope["path"].lstrip("/") + (f"?{rest}" if rest else ""), 303)
-        response.set_cookie(self.cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
-        return response
+
+def _of_study(path: str) -> bool:
+    """Whether it belongs to the study that a studio serves."""
+    return path.startswith("/study/")
+
+
+def _set_cookie(request: HTTPConnection, cookie: str, token: str) -> Response:
+    """Move the token from the address bar to a cookie."""
+    rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "token"])
+    response = RedirectResponse("/" + request.scope["path"].lstrip("/") + (f"?{rest}" if rest else ""), 303)
+    response.set_cookie(cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
+    return response
+
+
+def client_of(request: HTTPConnection) -> str:
+    """The address that a request comes from."""
+    return request.client.host if request.client else "unknown"
 
 
 class Rates:
     """A bucket of tokens for each client address."""
 
-    def __init__(self, per_second: float, burst: int) -> None:
-        self.per_second, self.burst = per_second, burst
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.per_second, self.burst, self.clock = per_second, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, at that time
 
     def wait(self, client: str) -> float:
         """Seconds until this client may send a request; 0 if it may send one now, which is then counted."""
-        now = time.monotonic()
+        now = self.clock()
         left, since = self._buckets.pop(client, (float(self.burst), now))
         left = min(float(self.burst), left + (now - since) * self.per_second)
         allowed = left >= 1
@@ -203,6 +227,7 @@ class Guards:
     def __init__(self, app: ASGIApp, gate: Gate, most_bytes: Callable[[str], int], rates: Rates | None = None) -> None:
         """most_bytes: of a request body, by path. rates: of requests to an API (pages themselves are not counted)."""
         self.app, self.gate, self.most_bytes, self.rates = app, gate, most_bytes, rates
+        self.running = 0  # requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -217,28 +242,45 @@ class Guards:
                     headers.setdefault(name, value)
             await send(message)
 
-        response = self.gate.check(scope) or self._too_fast(scope) or self.app
-        await response(scope, _bounded(receive, self.most_bytes(scope["path"])), send_with_headers)
+        self.running += 1
+        try:
+            response = self.gate.check(scope) or self._too_many(scope) or self.app
+            await response(scope, _bounded(receive, self.most_bytes(scope["path"])), send_with_headers)
+        finally:
+            self.running -= 1
 
-    def _too_fast(self, scope: Scope) -> Response | None:
+    def _too_many(self, scope: Scope) -> Response | None:
+        if self.running > MOST_REQUESTS:
+            return error_response(503, f"more than {MOST_REQUESTS} requests wait", {"Retry-After": str(RETRY_AFTER)})
         if self.rates is None or not scope["path"].startswith(("/api/", "/study/api/")):
             return None
-        seconds = self.rates.wait(scope["client"][0] if scope.get("client") else "unknown")
+        seconds = self.rates.wait(client_of(HTTPConnection(scope)))
         if not seconds:
             return None
         return error_response(429, "too many requests: wait a little", {"Retry-After": str(math.ceil(seconds))})
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
-    """Reads a body up to a size."""
-    received = 0
+def _bounded(receive: Receive, most: int, clock: Callable[[], float] = time.monotonic) -> Receive:
+    """Reads a body up to a size, and no slower than `LEAST_RATE`. Only time that is spent waiting for it counts."""
+    received, waited, whole = 0, 0.0, False
 
     async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, waited, whole
+        if whole:  # what follows is the end of the connection
+            return await receive()
+        start, allowed = clock(), PATIENCE + received / LEAST_RATE
+        try:
+            async with asyncio.timeout(allowed - waited):
+                message = await receive()
+        except TimeoutError:
+            message = {"type": "http.request", "more_body": True}
+        waited += clock() - start
         received += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
         if received > most:
             raise RequestError(413, f"the request is too large: at most {most:,} bytes")
+        if waited >= allowed and not whole:
+            raise HTTPException(408, "the request came too slowly", {"Connection": "close"})
         return message
 
     return bounded
@@ -260,48 +302,3 @@ def file_route(path: Path) -> Callable[[], Response]:
     """A route that sends a file. It is read once, now: no path of a request reaches the file system."""
     content = path.read_bytes()
     return lambda: Response(content, media_type=TYPES[path.suffix])
-
-
-# --- listening
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(BACKLOG)  # from now on the link works: connections wait for the server
-    except (OSError, UnicodeError, OverflowError) as error:
-        raise UserError(f"cannot serve at {host}, port {port}: {getattr(error, 'strerror', None) or error}") from error
-    return bound
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server at that address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]").split("%")[0]).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def link(bound: socket.socket, token: str | None) -> str:
-    """The address of the page, to open or to hand out."""
-    address, port = bound.getsockname()[:2]
-    if ipaddress.ip_address(address.split("%")[0]).is_unspecified:
-        address = _own_address()
-    host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}/" + (f"?token={token}" if token else "")
-
-
-def _own_address() -> str:
-    """This machine's address on its network, as far as it is known; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # an address for documentation
-            return str(probe.getsockname()[0])
-        except OSError:
-            return socket.gethostname()

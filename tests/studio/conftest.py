@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +15,12 @@ import pytest
 
 pytest.importorskip("fastapi", reason='the studio is not installed: pip install "visual-dynamics[studio]"')
 
-import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from tests.browser import chromium
+from visual_dynamics import connections
 from visual_dynamics.studio.app import create_app
 from visual_dynamics.studio.state import Limits, Settings
 
@@ -38,17 +39,19 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 
 
 @pytest.fixture(scope="session")
-def client(app: FastAPI) -> TestClient:
-    """Sends requests without a socket."""
-    return TestClient(app, base_url="http://localhost")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    """Sends requests without a socket, all from one event loop: the processes that decode belong to it."""
+    with TestClient(app, base_url="http://localhost") as found:
+        yield found
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The address of a studio that runs in a thread."""
+def served(app: ASGIApp, proxies: Sequence[str] = ()) -> Iterator[str]:
+    """The address of a studio, or of another application, that runs in a thread."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        server = connections.server(app, proxies)
+        server.config.lifespan = "off"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:

@@ -7,11 +7,13 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.studio.malformed import good
 from visual_dynamics.cli.main import main
+from visual_dynamics.connections import link, listen
 from visual_dynamics.studio.motion_library import Library
-from visual_dynamics.web import link, listen
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -37,6 +39,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path / "file"))
     assert "cannot keep motions" in mistake(capsys, "--store", str(tmp_path))
     assert "no model" in mistake(capsys, "--store", str(tmp_path / "new"), "--model", "nothing")
+    assert "no address of a proxy" in mistake(capsys, "--proxy", "proxy.example")
     assert "cannot serve" in mistake(capsys, "--store", str(tmp_path / "new"), "--host", "203.0.113.7")
 
 
@@ -59,6 +62,9 @@ def test_it_serves_its_page(tmp_path: Path) -> None:
             address = process.stdout.readline().split()[4]
             with urllib.request.urlopen(address, timeout=60) as answer:
                 assert b"Visual Dynamics" in answer.read()
+            upload = urllib.request.Request(f"{address}api/images", good(np.random.default_rng(0)))
+            with urllib.request.urlopen(upload, timeout=60) as answer:  # decoded by a process that it starts
+                assert answer.status == 201
         finally:
             process.terminate()
     assert (tmp_path / "studio.sqlite").exists()

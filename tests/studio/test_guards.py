@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from visual_dynamics.connections import is_loopback
 from visual_dynamics.studio.app import create_app
 from visual_dynamics.studio.state import Limits, Settings
-from visual_dynamics.web import Rates, is_loopback
+from visual_dynamics.web import Rates
 
 TOKEN = "a-token-of-the-test"
 

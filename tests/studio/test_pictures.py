@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.studio.malformed import good, uploads
 from visual_dynamics.errors import UserError
-from visual_dynamics.studio.pictures import LONGEST_SIDE, Pictures, decode_upload
+from visual_dynamics.studio.decoding import LONGEST_SIDE, decode_upload
+from visual_dynamics.studio.pictures import Pictures, stored
 from visual_dynamics.web import RequestError
 
 PIXELS = 16_000_000
@@ -54,10 +55,17 @@ def test_large_photographs_are_made_smaller() -> None:
 
 
 def test_the_pictures_that_nobody_uses_make_room() -> None:
-    pictures = Pictures({}, max_bytes=3 * 300)
+    one = stored("one", np.zeros((10, 10, 3), np.uint8))
+    assert one.bytes == 300 + len(one.url)  # pixels, and the thumbnail as a data URL
+    pictures = Pictures({}, max_bytes=3 * one.bytes + 20)
     kept = [pictures.keep(np.full((10, 10, 3), shade, np.uint8)).id for shade in range(3)]
     pictures.find(kept[0])
     pictures.keep(np.full((10, 10, 3), 9, np.uint8))
     assert pictures.find(kept[0]) and pictures.find(kept[2])
     with pytest.raises(RequestError):
         pictures.find(kept[1])
+
+
+def test_a_part_of_a_large_picture_does_not_keep_the_whole() -> None:
+    whole = np.zeros((2, 100, 100, 3), np.uint8)
+    assert Pictures({}, max_bytes=10**6).keep(whole[0]).pixels.base is None

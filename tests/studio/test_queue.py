@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 from tests.studio.conftest import GENEROUS, served
 from visual_dynamics.studio.app import create_app
-from visual_dynamics.studio.state import CLIENT_GONE, JobCancelledError, Queue, Settings, run_in_queue
-from visual_dynamics.web import RequestError
+from visual_dynamics.studio.state import JobCancelledError, Queue, Settings, run_in_queue
+from visual_dynamics.web import CLIENT_GONE, RequestError
 
 
 @pytest.fixture

@@ -28,6 +28,28 @@ def test_a_study_is_behind_the_guards_of_the_studio(studio_settings: Settings, t
     assert client.post("/study/api/raters", headers={"Origin": "http://elsewhere.example"}).status_code == 403
 
 
+def test_raters_have_a_token_that_opens_the_study_alone(studio_settings: Settings, tmp_path: Path) -> None:
+    write_study(tmp_path / "study", CHOICE)
+    settings = replace(studio_settings, host="0.0.0.0", token="token-of-the-studio", study=tmp_path / "study")
+    app = create_app(settings)
+    cookie, token = app.state.raters
+    assert token != settings.token
+
+    def visitor(**headers: str) -> TestClient:
+        return TestClient(app, base_url="http://192.168.1.5", follow_redirects=False, headers=headers)
+
+    rater = visitor()
+    assert rater.get("/study/").status_code == 401
+    assert rater.get(f"/study/?token={token}").headers["location"] == "/study/" and rater.cookies[cookie] == token
+    assert rater.get("/study/").status_code == 200 and rater.post("/study/api/raters").status_code == 201
+    for one in (rater, visitor(authorization=f"Bearer {token}"), visitor(cookie=f"visual_dynamics_token={token}")):
+        for path in ("/", f"/?token={token}", "/api/models", "/study/../api/models", "/study/%2e%2e/api/models"):
+            assert one.get(path).status_code in (401, 404), path
+    owner = visitor(authorization=f"Bearer {settings.token}")
+    assert owner.get("/study/").status_code == owner.get("/api/models").status_code == 200
+    app.state.studio.queue.close()
+
+
 def test_a_study_in_the_studio_is_finished_in_a_browser(
     studio_settings: Settings, tmp_path: Path, browser: Browser
 ) -> None:

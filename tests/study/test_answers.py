@@ -86,3 +86,20 @@ def test_files_that_are_not_this_study_s_answers(folder: Path, tmp_path: Path) -
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(UserError, match="version"):
         AnswerStore(tmp_path / "newer", study)
+
+
+def test_who_never_answers_gives_up_the_place(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_RATERS", 3)
+    first, second, third = (store.join() for _ in range(3))
+    store.record(second.id, Answer(0, "left", 900))
+    with pytest.raises(StudyFullError):
+        store.join()  # they have an hour
+    monkeypatch.setattr(module, "WAITING_HOURS", 0)
+    while third.joined == module._now():  # a clock of milliseconds
+        pass
+    again = store.join()
+    assert [rater.id for rater in store.raters()] == [second.id, again.id]
+    assert again.session == first.session  # it is free again
+    with pytest.raises(UserError, match="no such rater"):
+        store.record(third.id, Answer(0, "left", 900))
+    assert store.answers(second.id) == [Answer(0, "left", 900)]

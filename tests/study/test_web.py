@@ -15,7 +15,7 @@ from tests.study.conftest import CHOICE
 from visual_dynamics.study import answers as store_module
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
-from visual_dynamics.study.web import MAX_BODY, study_app
+from visual_dynamics.study.web import JOINS, MAX_BODY, study_app
 from visual_dynamics.web import Gate
 
 TRIALS = CHOICE.trials + CHOICE.obvious
@@ -168,3 +168,11 @@ def test_any_request_is_answered_as_described(folder: Path, store: AnswerStore) 
                 assert list(response.json()) == ["error"]
 
         answered()
+
+
+def test_one_visitor_does_not_fill_the_study(client: TestClient) -> None:
+    answers = [client.post("/api/raters") for _ in range(JOINS + 1)]
+    assert [answer.status_code for answer in answers] == [201] * JOINS + [429]
+    assert int(answers[-1].headers["retry-after"]) >= 1 and "wait" in refused(answers[-1])
+    another = TestClient(client.app, base_url="http://localhost", client=("203.0.113.9", 1))
+    assert another.post("/api/raters").status_code == 201

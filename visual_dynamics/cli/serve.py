@@ -7,6 +7,7 @@ import re
 import sys
 from contextlib import closing
 from enum import StrEnum
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,10 +29,13 @@ class StudyKind(StrEnum):
     realistic = "realistic"
 
 
-MAX_CONNECTIONS = 500  # the others get 503
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}")
 HostOption = Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0 opens it to the network.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 takes a free one.")]
+ProxyOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Address of a proxy that is believed who its clients are (X-Forwarded-For); may be repeated."),
+]
 AllowHostOption = Annotated[list[str] | None, typer.Option(help="A further host name of the page; may be repeated.")]
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The study's folder.")]
 METHOD_HELP = "ours (the model), flow, copy, or another shipped model; may be repeated.  [default: ours and flow]"
@@ -47,6 +51,7 @@ def studio(
         typer.Option(help="Visitors need it; if other machines can connect, the studio makes one up."),
     ] = None,
     allow_host: AllowHostOption = None,
+    proxy: ProxyOption = None,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
     ] = None,
@@ -61,14 +66,13 @@ def studio(
     need("studio", "fastapi", "uvicorn")
     if token is not None and not TOKEN.fullmatch(token):
         raise UserError("a token has 8 to 128 letters, digits, - or _")
+    proxies = _checked_proxies(proxy)
     import secrets
 
-    import uvicorn
-
+    from visual_dynamics import connections
     from visual_dynamics.studio.state import Settings
-    from visual_dynamics.web import is_loopback, link, listen
 
-    if token is None and not is_loopback(host):
+    if token is None and not connections.is_loopback(host):
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
         from visual_dynamics.studio.app import create_app
@@ -84,17 +88,21 @@ def studio(
             device=str(chosen_device("cpu")),
         )
         page = create_app(settings)
-    with closing(listen(host, port)) as listening:
-        typer.echo(f"the studio is open: {link(listening, token)}  (Ctrl-C closes it)")
-        config = uvicorn.Config(
-            page,
-            log_level="warning",
-            server_header=False,
-            timeout_keep_alive=20,
-            timeout_graceful_shutdown=2,
-            limit_concurrency=MAX_CONNECTIONS,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+    with closing(connections.listen(host, port)) as bound:
+        typer.echo(f"the studio is open: {connections.link(bound, token)}  (Ctrl-C closes it)")
+        if token and page.state.raters:
+            _, raters_token = page.state.raters
+            typer.echo(f"raters take part, and see nothing else, at: {connections.link(bound, raters_token, 'study/')}")
+        connections.server(page, proxies).run([bound])
+
+
+def _checked_proxies(addresses: list[str] | None) -> list[str]:
+    for address in addresses or []:
+        try:
+            ip_network(address)
+        except ValueError as error:
+            raise UserError(f"{address[:80]!r} is no address of a proxy: give 10.0.0.2 or 10.0.0.0/24, say") from error
+    return addresses or []
 
 
 def _data_folder() -> Path:
@@ -151,18 +159,21 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8765,
     allow_host: AllowHostOption = None,
+    proxy: ProxyOption = None,
 ) -> None:
     """Serve the page to this machine or network; answers go into FOLDER/answers.sqlite3."""
     need("studio", "fastapi", "uvicorn")
+    proxies = _checked_proxies(proxy)
+    from visual_dynamics import connections
     from visual_dynamics.study import web
     from visual_dynamics.study.folder import read_study
-    from visual_dynamics.web import is_loopback, link, listen
 
     read_study(folder)  # its errors come first
-    with closing(listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
-        token = None if is_loopback(bound.getsockname()[0]) else store.token
-        typer.echo(f"the study is at {link(bound, token)} (Ctrl-C ends it; answers are kept)")
-        web.serve(folder, store, bound, token, tuple(allow_host or ()))
+    with closing(connections.listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
+        token = None if connections.is_loopback(bound.getsockname()[0]) else store.token
+        typer.echo(f"the study is at {connections.link(bound, token)} (Ctrl-C ends it; answers are kept)")
+        page = web.study_app(folder, store, token, tuple(allow_host or ()))
+        connections.server(page, proxies).run([bound])
 
 
 @study_app.command()

@@ -12,22 +12,14 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
+from visual_dynamics.connections import is_loopback
 from visual_dynamics.provenance import package_version
 from visual_dynamics.studio import completion, futures, inside, motion, motion_library, transfer
-from visual_dynamics.studio.state import Here, Limits, Settings, Studio, client_of
+from visual_dynamics.studio.state import Here, Limits, Settings, Studio
 from visual_dynamics.study.answers import AnswerStore
 from visual_dynamics.study.folder import read_study
-from visual_dynamics.study.web import MAX_BODY, study_router
-from visual_dynamics.web import (
-    TYPES,
-    Gate,
-    Guards,
-    Rates,
-    file_route,
-    is_loopback,
-    possible_errors,
-    send_errors_as_json,
-)
+from visual_dynamics.study.web import MAX_BODY, cookie_name, study_router
+from visual_dynamics.web import TYPES, Gate, Guards, Rates, client_of, file_route, possible_errors, send_errors_as_json
 
 PAGE = Path(__file__).parent / "page"
 COOKIE = "visual_dynamics_token"
@@ -42,6 +34,7 @@ ERRORS = possible_errors(
         401: "The studio's token is missing",
         403: "The request comes from a page of another site",
         404: "No such image, model or motion",
+        408: "The request came too slowly",
         409: "The request conflicts with stored data",
         413: "The request is too large",
         422: "A value is missing or out of range",
@@ -100,13 +93,13 @@ def create_app(settings: Settings) -> FastAPI:
     own = futures.router, motion.router, motion_library.router, transfer.router, completion.router, inside.router
     for router in (*own, futures.files, queue):
         app.include_router(router, prefix="/api", responses=ERRORS)
-    _add_pages(app, settings)
+    app.state.raters = raters = _add_pages(app, settings)
     send_errors_as_json(app)
     limits = settings.limits
     network = not is_loopback(settings.host)
     app.add_middleware(
         Guards,
-        gate=Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts),
+        gate=Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts, raters),
         most_bytes=partial(_most_bytes, limits),
         rates=Rates(limits.requests_per_second, limits.burst),
     )
@@ -119,17 +112,21 @@ def _most_bytes(limits: Limits, path: str) -> int:
     return limits.upload_bytes if path in ("/api/images", "/api/characters") else limits.json_bytes
 
 
-def _add_pages(app: FastAPI, settings: Settings) -> None:
+def _add_pages(app: FastAPI, settings: Settings) -> tuple[str, str] | None:
+    """Cookie and token of the study's raters, if there is a study."""
     pages = {f"/page/{path.name}": path for path in sorted(PAGE.iterdir()) if path.suffix in TYPES}
     pages["/"] = pages.pop("/page/index.html")
     no_study = pages.pop("/page/no_study.html")
+    raters = None
     if settings.study:
         store = AnswerStore(settings.study, read_study(settings.study))
+        raters = cookie_name(store.study), store.token
         app.include_router(study_router(settings.study, store), prefix="/study", include_in_schema=False)
     else:
         pages["/study/"] = no_study
     for address, path in pages.items():
         app.add_api_route(address, file_route(path), methods=["GET", "HEAD"], include_in_schema=False)
+    return raters
 
 
 def _operation_name(route: APIRoute) -> str:

@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -23,15 +24,15 @@ from visual_dynamics.sprites.characters import Character, Clips
 from visual_dynamics.sprites.complete import DOUBTFUL, Drafts, complete
 from visual_dynamics.sprites.completion_files import completion_files, marked
 from visual_dynamics.sprites.missing import Part, described, plan
+from visual_dynamics.studio.decoding import decode_character
 from visual_dynamics.studio.kept import StoredFile, id_of
 from visual_dynamics.studio.models import Body, ModelName
 from visual_dynamics.studio.models import body as example
 from visual_dynamics.studio.pictures import Url, as_url
-from visual_dynamics.studio.state import Here, Limits, Studio
+from visual_dynamics.studio.state import Here, Studio
 from visual_dynamics.web import RequestError
 
 MAX_CELL = 256  # pixels a side: the shipped models take 64
-MAX_ANIMATIONS = 200  # of a character
 ENLARGED, LARGE_CELL = 2, 128  # scale of drafts.png, but for cells of this side or more
 DATE = (1980, 1, 1, 0, 0, 0)  # of files in a ZIP: the same result has the same bytes
 router = APIRouter(tags=["complete"])
@@ -139,12 +140,13 @@ async def upload_character(request: Request, studio: Here, name: FileName) -> Ch
     """Upload the sheets of a character. Other requests use its id, as long as the studio holds it."""
     plain = _plain(name)
 
-    def take(data: bytes) -> CharacterShown:
-        found = _shown(StoredFile(id_of(plain.encode(), data), plain, data), studio.settings.limits)
-        studio.characters.keep(found.id, StoredFile(found.id, plain, data), len(data))
+    def keep(data: bytes, character: Character) -> CharacterShown:
+        stored = StoredFile(id_of(plain.encode(), data), plain, data)
+        found = _shown(stored.id, character)
+        studio.characters.keep(stored.id, stored, len(data))
         return found
 
-    return await studio.decode(request, take)
+    return await studio.decode(request, partial(decode_character, name=plain, bounds=_bounds(studio)), keep)
 
 
 @router.post("/complete")
@@ -165,7 +167,7 @@ def completed_file(studio: Here, result: Annotated[CharacterId, InPath()]) -> Re
 
 
 def _complete(studio: Studio, body: CompleteBody, stored: StoredFile) -> Completed:
-    character = _read(stored, studio.settings.limits)
+    character = parse_character(stored.data, stored.name, _bounds(studio))
     parts = plan(character, shipped_bodies(), body.animations, body.body or "", body.layer)
     remarks = _remarks(character, parts)
     predictor = studio.models.model(body.model).predictor if any(part.steps for part in parts) else None
@@ -187,8 +189,7 @@ def _complete(studio: Studio, body: CompleteBody, stored: StoredFile) -> Complet
     )
 
 
-def _shown(stored: StoredFile, limits: Limits) -> CharacterShown:
-    character = _read(stored, limits)
+def _shown(name: str, character: Character) -> CharacterShown:
     parts: list[Part] = []
     problem = ""
     try:
@@ -201,7 +202,7 @@ def _shown(stored: StoredFile, limits: Limits) -> CharacterShown:
         frames = _frames({key: part.reference.clips[key] for key in made})
         missing += [MissingShown(name=n, frames=frames[n], reference=part.reference.name) for n in part.animations]
     return CharacterShown(
-        id=stored.id,
+        id=name,
         name=character.name,
         animations=[AnimationShown(name=name, frames=count) for name, count in _frames(character.clips).items()],
         missing=missing,
@@ -223,12 +224,9 @@ def _remarks(character: Character, parts: list[Part]) -> list[str]:
     return [*character.remarks, *described(parts)[len(parts) :]]
 
 
-def _read(stored: StoredFile, limits: Limits) -> Character:
-    bounds = Bounds(limits.unpacked_files, limits.unpacked_bytes, limits.upload_pixels, MAX_CELL)
-    character = parse_character(stored.data, stored.name, bounds)
-    if (count := len(character.animations)) > MAX_ANIMATIONS:
-        raise UserError(f"{count:,} animations are too many for a character: at most {MAX_ANIMATIONS}")
-    return character
+def _bounds(studio: Studio) -> Bounds:
+    limits = studio.settings.limits
+    return Bounds(limits.unpacked_files, limits.unpacked_bytes, limits.upload_pixels, MAX_CELL)
 
 
 def _plain(name: str) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import zipfile
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.media import check_area, encode_animation, encode_png, enlarge, picture_grid
 from visual_dynamics.sampling.latents import LatentSource, sample_seeds
 from visual_dynamics.sampling.poke import CODES, PokedCodes, in_frame, poked_codes
+from visual_dynamics.studio.decoding import LONGEST_SIDE, decode_upload
 from visual_dynamics.studio.models import (
     Body,
     Code,
@@ -31,12 +33,10 @@ from visual_dynamics.studio.models import (
     body,
 )
 from visual_dynamics.studio.pictures import (
-    LONGEST_SIDE,
     ImageId,
     PictureShown,
     Url,
     as_url,
-    decode_upload,
     samples_like,
     shown,
 )
@@ -152,7 +152,8 @@ def list_samples(studio: Here) -> list[PictureShown]:
 async def upload(request: Request, studio: Here, exact: Exact = False) -> PictureShown:
     """Upload a picture. Other requests use its id, as long as the cache of the studio holds the picture."""
     limit = studio.settings.limits.upload_pixels
-    return await studio.decode(request, lambda data: shown(studio.pictures.keep(decode_upload(data, limit, exact))))
+    decode = partial(decode_upload, max_pixels=limit, exact=exact)
+    return await studio.decode(request, decode, lambda _, pixels: shown(studio.pictures.keep(pixels)))
 
 
 @router.post("/futures")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from torch import Tensor
 
 from visual_dynamics.api import Model, load
@@ -53,6 +53,7 @@ Code = Annotated[
     Field(
         min_length=1,
         max_length=MAX_LATENT,
+        fail_fast=True,  # one error, and not one of each number
         description="A motion code z: as many numbers as the model's `latent`",
         examples=[[0.5, -1, 0, 0, 0, 0, 0, 0.8]],
     ),
@@ -72,6 +73,14 @@ class Body(BaseModel):
     """The body of a request."""
 
     model_config = body()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, data: Any) -> Any:
+        """One error for all unknown names: to collect those of a hundred thousand takes seconds."""
+        if isinstance(data, dict) and (unknown := data.keys() - cls.model_fields.keys()):
+            raise ValueError(f"there is no value called {min(unknown)[:40]!r}")
+        return data
 
 
 class ImageBody(Body):
@@ -185,6 +194,12 @@ class Seen:
         """A sentence on a picture that is unlike those that the model learned from; "" for others."""
         return self.model.unfamiliar(self.placed.canvas)
 
+    @property
+    def bytes(self) -> int:
+        """Of its pixels; what a model makes of them is small."""
+        canvas = self.placed.canvas
+        return canvas.pixels.nbytes + (0 if canvas.alpha is None else canvas.alpha.nbytes)
+
     def codes(self, codes: list[list[float]]) -> Tensor:
         """Motion codes (n, latent) for this model."""
         latent = self.model.predictor.network.config.latent
@@ -258,10 +273,10 @@ class Models:
             frame = placed.canvas.at(model.predictor.picture_size)
             seen = Seen(model, placed, model.predictor.encode_image(frame))
         self._seen[key] = seen
-        size = sum(each.placed.canvas.pixels.nbytes for each in self._seen.values())
+        size = sum(each.bytes for each in self._seen.values())
         while len(self._seen) > 1 and (len(self._seen) > ENCODED or size > CANVAS_BYTES):
             _, oldest = self._seen.popitem(last=False)
-            size -= oldest.placed.canvas.pixels.nbytes
+            size -= oldest.bytes
         return seen
 
     def _load(self, name: str) -> Model:

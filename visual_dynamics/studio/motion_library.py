@@ -173,7 +173,7 @@ class MotionFile(Body):
     name: Name
     model: Annotated[str, Field(max_length=200)]
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the model's file")]
-    z: Annotated[list[Number], Field(min_length=1, max_length=MAX_LATENT)]
+    z: Annotated[list[Number], Field(min_length=1, max_length=MAX_LATENT, fail_fast=True)]
 
 
 @router.get("/motions")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -18,13 +17,10 @@ from torch import Tensor
 
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.shapes import clear_scenes, images
-from visual_dynamics.errors import UserError
-from visual_dynamics.images import Color, Pixels, read_picture, resized, shrink
+from visual_dynamics.images import Color, Pixels, shrink
 from visual_dynamics.media import encode_png
 from visual_dynamics.studio.kept import Kept, id_of
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # of uploads
-LONGEST_SIDE = 2_048  # of stored pictures; larger ones are averaged down
 THUMBNAIL, SPRITE_THUMBNAIL = 256, 1024  # pixels of the longer side
 
 ImageId = Annotated[
@@ -53,23 +49,30 @@ class StoredPicture:
 
     id: str
     pixels: Pixels  # uint8 (H, W, 3), or (H, W, 4) with alpha
+    url: str  # its thumbnail
 
-    @cached_property
-    def url(self) -> str:
-        """Its thumbnail."""
-        return as_url(shrink(self.pixels, THUMBNAIL if self.pixels.shape[-1] == 3 else SPRITE_THUMBNAIL))
+    @property
+    def bytes(self) -> int:
+        """That it holds in memory."""
+        return self.pixels.nbytes + len(self.url)
+
+
+def stored(name: str, pixels: Pixels) -> StoredPicture:
+    owned = pixels if pixels.flags.owndata else pixels.copy()  # a view would hold the whole that it is a part of
+    thumbnail = shrink(owned, THUMBNAIL if owned.shape[-1] == 3 else SPRITE_THUMBNAIL)
+    return StoredPicture(name, owned, as_url(thumbnail))
 
 
 class Pictures:
     """Pictures by id: samples stay, the least recently used uploads are dropped."""
 
     def __init__(self, samples: dict[str, Pixels], max_bytes: int) -> None:
-        self.samples = {name: StoredPicture(name, pixels) for name, pixels in samples.items()}
+        self.samples = {name: stored(name, pixels) for name, pixels in samples.items()}
         self._kept = Kept[StoredPicture](max_bytes, "no image {} is here, or no longer: upload it")
 
     def keep(self, pixels: Pixels) -> StoredPicture:
-        name = id_of(repr(pixels.shape).encode(), pixels.tobytes())
-        return self._kept.keep(name, StoredPicture(name, pixels), pixels.nbytes)
+        picture = stored(id_of(repr(pixels.shape).encode(), pixels.tobytes()), pixels)
+        return self._kept.keep(picture.id, picture, picture.bytes)
 
     def find(self, name: str) -> StoredPicture:
         return self.samples[name] if name in self.samples else self._kept.find(name)
@@ -78,19 +81,6 @@ class Pictures:
 def as_url(pixels: Pixels) -> str:
     """A picture (H, W, 3 or 4) as a data URL."""
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
-
-
-def decode_upload(data: bytes, max_pixels: int, exact: bool = False) -> Pixels:
-    """The pixels of an upload, (H, W, 3), or (H, W, 4) with alpha; large ones are reduced unless `exact`."""
-    if not data:
-        raise UserError("the upload is empty: send the bytes of a picture as the body")
-    picture = read_picture(data, "the picture", FORMATS, max_pixels)
-    pixels = picture.colours if picture.alpha is None else picture.rgba
-    longer = max(pixels.shape[:2])
-    if exact or longer <= LONGEST_SIDE:
-        return pixels
-    height, width = (max(2, round(side * LONGEST_SIDE / longer)) for side in pixels.shape[:2])
-    return resized(pixels, height, width)
 
 
 # --- samples

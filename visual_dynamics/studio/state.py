@@ -9,27 +9,27 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import torch
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import Depends, Request
 
+from visual_dynamics.studio.decoding import decode_apart
 from visual_dynamics.studio.kept import Kept, StoredFile
 from visual_dynamics.studio.models import FIRST_MODEL, FIRST_SAMPLE, ImageBody, Models, Seen
 from visual_dynamics.studio.pictures import Pictures, draw_samples
-from visual_dynamics.web import RequestError
+from visual_dynamics.studio.uploads import Uploads
+from visual_dynamics.web import CLIENT_GONE, RETRY_AFTER, RequestError, client_of
 
 if TYPE_CHECKING:
     from visual_dynamics.studio.motion_library import Library
 
 T = TypeVar("T")
-RETRY_AFTER = 2  # seconds until a client should try again
+U = TypeVar("U")
 CLOSING = 5.0  # seconds that a closing studio waits for the running job
-CLIENT_GONE = 499  # nobody reads this response
-_uploads = CapacityLimiter(16)  # at a time: their bytes are in memory
-_decoders = CapacityLimiter(2)  # at a time, in threads
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Studio:
         self.pictures = Pictures(draw_samples(), settings.limits.image_bytes)
         missing = "no character {} is here, or no longer: "
         self.characters = Kept[StoredFile](settings.limits.file_bytes // 2, missing + "upload it")
+        self.uploads = Uploads()
         self.completed = Kept[StoredFile](settings.limits.file_bytes // 2, missing + "complete it again")
 
     def warm_up(self) -> None:
@@ -90,11 +91,13 @@ class Studio:
         """Of all pictures of a response at full size; None for results of the model's size."""
         return self.settings.limits.full_size_pixels if full_size else None
 
-    async def decode(self, request: Request, decode: Callable[[bytes], T]) -> T:
-        """Decode the body of a request, beside the queue."""
-        async with _uploads:
+    async def decode(self, request: Request, decode: Callable[[bytes], T], keep: Callable[[bytes, T], U]) -> U:
+        """Decode the body of a request, beside the queue; `keep` gets the bytes, and what was decoded."""
+        with self.uploads.place(client_of(request)) as alone:
             data = await request.body()
-            return await to_thread.run_sync(decode, data, limiter=_decoders)
+            async with alone:  # one client takes no more than one of the processes
+                decoded = await self.uploads.decode(client_of(request), partial(decode_apart, decode, data))
+            return await to_thread.run_sync(keep, data, decoded)
 
     async def compute(self, request: Request, work: Callable[[], T]) -> T:
         """Do the work of a request in the queue."""
@@ -238,10 +241,6 @@ class Queue:
                 with self._changed:
                     self._running = None
                     self._jobs.pop(job.number, None)
-
-
-def client_of(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
 
 
 async def run_in_queue(queue: Queue, request: Request, work: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ MAX_RATERS = 5_000
 MAX_FILE_BYTES = 10**6  # of answers that an HTML file has saved
 MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week
 RATER = re.compile(r"[0-9a-f]{32}")
+WAITING_HOURS = 1  # a rater without an answer gives up the place after them, if others want it
 BUSY_SECONDS = 10.0  # longest wait for another process that writes
 
 _TABLES = f"""
@@ -43,6 +44,7 @@ CREATE TABLE answers (
 );
 PRAGMA user_version = {VERSION};
 """
+_GONE = "origin = 'server' AND joined < ? AND rater NOT IN (SELECT rater FROM answers)"  # joined, and never answered
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class AnswerStore:
     def join(self) -> Rater:
         """A new rater, in the session with the fewest raters."""
         with self._transaction():
-            taken = dict(self._rows("SELECT session, COUNT(*) FROM raters GROUP BY session"))
+            counted = f"SELECT session, COUNT(*) FROM raters WHERE NOT ({_GONE}) GROUP BY session"
+            taken = dict(self._rows(counted, _gone()))
             session = min(range(len(self.study.sessions)), key=lambda number: (taken.get(number, 0), number))
             return self._add(Rater(secrets.token_hex(16), session, "server", _now()))
 
@@ -136,6 +139,8 @@ class AnswerStore:
     def record(self, rater: str, answer: Answer) -> Answer:
         """Store an answer; returns the one that counts: the first for its trial."""
         with self._transaction():
+            if self.rater(rater) is None:  # it gave up its place a moment ago
+                raise UserError("there is no such rater in this study")
             self._insert(rater, answer)
         sent = self._rows(
             "SELECT trial, answer, milliseconds FROM answers WHERE rater = ? AND trial = ?", rater, answer.trial
@@ -167,7 +172,10 @@ class AnswerStore:
         return found
 
     def _add(self, rater: Rater) -> Rater:
-        if self._rows("SELECT COUNT(*) FROM raters")[0][0] >= MAX_RATERS:
+        count = "SELECT COUNT(*) FROM raters"
+        if self._rows(count)[0][0] >= MAX_RATERS:
+            self._rows(f"DELETE FROM raters WHERE {_GONE}", _gone())
+        if self._rows(count)[0][0] >= MAX_RATERS:
             raise StudyFullError(f"this study has its {MAX_RATERS:,} raters: no one else can join")
         self._rows("INSERT INTO raters VALUES (?, ?, ?, ?)", rater.id, rater.session, rater.origin, rater.joined)
         return rater
@@ -250,3 +258,8 @@ def to_csv(rows: list[Row]) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _gone() -> str:
+    """Who joined before and has not answered since is thought to be gone."""
+    return (datetime.now(UTC) - timedelta(hours=WAITING_HOURS)).isoformat(timespec="milliseconds")

@@ -5,34 +5,43 @@ The answer key never leaves the server. No part of a request becomes a path: cli
 
 from __future__ import annotations
 
-import socket
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import uvicorn
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as FromPath
 from pydantic import BaseModel, ConfigDict, Field
 
 from visual_dynamics.study.answers import MAX_MILLISECONDS, Answer, AnswerStore, Rater, StudyFullError
 from visual_dynamics.study.design import MAX_TRIALS
-from visual_dynamics.study.folder import picture_path
-from visual_dynamics.web import Gate, Guards, file_route, possible_errors, send_errors_as_json
+from visual_dynamics.study.folder import Study, picture_path
+from visual_dynamics.web import (
+    Gate,
+    Guards,
+    Rates,
+    RequestError,
+    client_of,
+    file_route,
+    possible_errors,
+    send_errors_as_json,
+)
 
 PAGE = Path(__file__).parent / "page"
 MAX_BODY = 4_096  # bytes of a request
-MAX_REQUESTS = 200  # in flight; the others get 503
+JOINS, JOINS_PER_SECOND = 60, 1 / 20  # new raters of one address: a class at once, then 180 an hour
 EXAMPLE_RATER = "0123456789abcdef0123456789abcdef"
 ERRORS = possible_errors(
     {
         400: "not JSON",
         404: "no such rater, trial or clip",
+        408: "the request came too slowly",
         413: "the request is too large",
         422: "a value that is not allowed",
         507: "the server's disk is full: nothing was saved",
     }
 )
-FULL = possible_errors({409: "the study is full"})
+JOINING = possible_errors({409: "the study is full", 429: "too many new raters of one address"})
 RaterPath = Annotated[str, FromPath(pattern="^[0-9a-f]{32}$", examples=[EXAMPLE_RATER])]
 ClipPath = Annotated[str, FromPath(pattern="^[0-9a-f]{16}$", examples=["0123456789abcdef"])]
 
@@ -86,6 +95,7 @@ class AnswerKept(BaseModel):
 def study_router(folder: Path, store: AnswerStore) -> APIRouter:
     """Page and API of a study. Addresses in the page are relative: any prefix works."""
     router, study = APIRouter(responses=ERRORS, tags=["study"]), store.study
+    joins = Rates(JOINS_PER_SECOND, JOINS)
     for address, name in (("/", "study.html"), ("/study.js", "study.js"), ("/study.css", "study.css")):
         router.add_api_route(address, file_route(PAGE / name), include_in_schema=False)
 
@@ -109,9 +119,11 @@ def study_router(folder: Path, store: AnswerStore) -> APIRouter:
         found: dict[str, Any] = {name: getattr(study, name) for name in About.model_fields if name != "study"}
         return About(study=study.id, **found)
 
-    @router.post("/api/raters", status_code=201, responses=FULL)
-    def join() -> RaterProgress:
+    @router.post("/api/raters", status_code=201, responses=JOINING)
+    def join(request: Request) -> RaterProgress:
         """A new rater, with a session of their own."""
+        if seconds := joins.wait(client_of(request)):
+            raise RequestError(429, "many have joined from your address: wait a little", math.ceil(seconds))
         try:
             rater = store.join()
         except StudyFullError as error:
@@ -146,20 +158,16 @@ def study_router(folder: Path, store: AnswerStore) -> APIRouter:
     return router
 
 
+def cookie_name(study: Study) -> str:
+    """Of the cookie that holds a study's token."""
+    return f"study_{study.id}"
+
+
 def study_app(folder: Path, store: AnswerStore, token: str | None = None, names: tuple[str, ...] = ()) -> FastAPI:
     """The application of `study serve`. On a network there is a token: every request needs it."""
     app = FastAPI(title="Visual Dynamics study", docs_url=None, redoc_url=None)
     app.include_router(study_router(folder, store))
     send_errors_as_json(app)
-    gate = Gate("study", f"study_{store.study.id}", network=token is not None, token=token, names=names)
+    gate = Gate("study", cookie_name(store.study), network=token is not None, token=token, names=names)
     app.add_middleware(Guards, gate=gate, most_bytes=lambda _path: MAX_BODY)
     return app
-
-
-def serve(folder: Path, store: AnswerStore, bound: socket.socket, token: str | None, names: tuple[str, ...]) -> None:
-    """Until interrupted."""
-    app = study_app(folder, store, token, names)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MAX_REQUESTS
-    )
-    uvicorn.Server(config).run(sockets=[bound])
