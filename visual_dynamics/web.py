@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import logging
 import math
+import re
 import socket
 import time
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from http.client import responses
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Request
@@ -35,6 +36,7 @@ from visual_dynamics.errors import UserError
 BACKLOG = 128  # connections that wait to be accepted
 COOKIE_SECONDS = 90 * 24 * 3600
 MOST_CLIENTS = 10_000  # addresses whose rates are remembered
+ORIGIN = re.compile(r"https?://([a-z0-9-]+\.)*[a-z0-9-]+(?P<port>:[1-9]\d{0,4})?")  # what frame-ancestors understands
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "media-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -119,6 +121,7 @@ class Gate:
     token: str | None = None  # needed in every request
     host: str = "localhost"  # the server listens here
     names: tuple[str, ...] = ()  # further host names, of a proxy for example
+    frames: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
 
     def check(self, scope: Scope) -> Response | None:
         """An error or redirect in place of the page, or None if the request may pass."""
@@ -147,6 +150,15 @@ class Gate:
             return False
 
     @cached_property
+    def headers(self) -> dict[str, str]:
+        """Of every response. X-Frame-Options cannot name an origin, so it goes where there is one."""
+        if not self.frames:
+            return HEADERS
+        policy = POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(self.frames)}")
+        others = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+        return others | {"Content-Security-Policy": policy}
+
+    @cached_property
     def _names(self) -> set[str]:
         own = socket.gethostname()
         known = ("localhost", self.host, *self.names, *((own, f"{own}.local") if self.network else ()))
@@ -166,8 +178,21 @@ class Gate:
         """Move the token from the address bar to a cookie."""
         rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "token"])
         response = RedirectResponse("/" + request.scope["path"].lstrip("/") + (f"?{rest}" if rest else ""), 303)
-        response.set_cookie(self.cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
+        # In a frame of another site browsers keep a cookie only if it is encrypted, and best in that site's partition.
+        framed = bool(self.frames) and request.url.scheme == "https"
+        kind: Literal["none", "lax"] = "none" if framed else "lax"
+        response.set_cookie(self.cookie, token, COOKIE_SECONDS, httponly=True, secure=framed, samesite=kind)
+        if framed:  # set_cookie knows the word from Python 3.14 on
+            response.headers["set-cookie"] += "; Partitioned"
         return response
+
+
+def read_origin(text: str) -> str:
+    """ "HTTPS://Course.example" -> "https://course.example"; what is no origin of web pages is an error."""
+    origin = text.lower()
+    if not (found := ORIGIN.fullmatch(origin)) or int((found["port"] or ":0")[1:]) > 65_535:
+        raise UserError(f"an origin is https://HOST or https://HOST:PORT (or http), and nothing else; not {text!r}")
+    return origin
 
 
 class Rates:
@@ -205,7 +230,7 @@ class Guards:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in (HEADERS | state.get("headers", {})).items():
+                for name, value in (self.gate.headers | state.get("headers", {})).items():
                     headers.setdefault(name, value)
             await send(message)
 

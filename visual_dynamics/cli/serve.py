@@ -47,6 +47,10 @@ def studio(
         typer.Option(help="Visitors need it; if other machines can connect, the studio makes one up."),
     ] = None,
     allow_host: AllowHostOption = None,
+    allow_frame: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Pages of this origin may show it in a frame; may be repeated."),
+    ] = None,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
     ] = None,
@@ -65,13 +69,14 @@ def studio(
 
     import uvicorn
 
-    from visual_dynamics.studio.state import Settings
-    from visual_dynamics.web import is_loopback, link, listen
+    from visual_dynamics.web import is_loopback, link, listen, read_origin
 
+    frames = tuple(read_origin(each) for each in allow_frame or ())
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
         from visual_dynamics.studio.app import create_app
+        from visual_dynamics.studio.state import Settings
 
         settings = Settings(
             store=store or _data_folder(),
@@ -79,6 +84,7 @@ def studio(
             port=port,
             token=token,
             allowed_hosts=tuple(allow_host or ()),
+            frames=frames,
             models=tuple(model or ()),
             study=study,
             device=str(chosen_device("cpu")),
