@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from visual_dynamics.cli.results import note
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def load_model_for(name: str, paths: Sequence[Path], force: bool) -> tuple[Model
     canvases = {path: model.open(picture, check=False) for path, picture in pictures.items()}
     for path, canvas in canvases.items():
         if not force and (words := model.unfamiliar(canvas)):
-            typer.echo(f"warning: {path}: {words}", err=True)
+            note(f"warning: {path}: {words}")
     return model, [canvases[path] for path in paths]
 
 
