@@ -1,4 +1,4 @@
-"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, models, compact, familiarize, push.
+"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, compact, familiarize, push.
 
 Heavy modules are imported by the verb that needs them.
 """
@@ -16,6 +16,8 @@ from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import check as check_command
 from visual_dynamics.cli import complete as complete_command
 from visual_dynamics.cli import export as export_command
+from visual_dynamics.cli import mcp as mcp_command
+from visual_dynamics.cli import models as models_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import prior as prior_command
 from visual_dynamics.cli import reproduce as reproduce_command
@@ -102,31 +104,8 @@ app.command()(export_command.export)
 app.command()(export_command.export_page)
 
 
-@app.command()
-def models() -> Result:
-    """List the models that come with the package."""
-    from visual_dynamics.model_files import digest_of, find_weights, read_header, shipped_models
-
-    lines, found = [], []
-    for name in shipped_models():
-        path = find_weights(name)
-        header = read_header(path)
-        config = header.config
-        latents = f"{header.posteriors:,} posteriors" if header.posteriors else "learned prior"
-        latents += ", p(z | image)" if header.knows_images else ""
-        card = _read_card(path.with_suffix(".md"))
-        licence = card.get("licence", "").replace(", as the code", "")
-        digest, size = digest_of(path.read_bytes()), path.stat().st_size
-        lines.append(
-            f"{name:15} {config.size}x{config.size}  z {config.latent}  {latents}  "
-            f"{size / 1e6:.1f} MB  {licence}  sha256 {digest[:12]}"
-        )
-        if purpose := card.get("what it does", card.get("what it is", "")):
-            lines.append(f"    {purpose}")
-        about = {"name": name, "size": config.size, "latent": config.latent, "posteriors": header.posteriors}
-        about |= {"conditional": header.knows_images, "bytes": size, "licence": licence, "sha256": digest}
-        found.append(about | {"purpose": purpose})
-    return Result("\n".join(lines), {"models": found})
+app.command()(models_command.models)
+app.command()(mcp_command.mcp)
 
 
 @app.command()
@@ -193,16 +172,6 @@ def push(
     return Result(address, {"address": address})
 
 
-def _read_card(path: Path) -> dict[str, str]:
-    """The rows of a model card's table; none where there is no card."""
-    rows = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 4 and cells[1] and not cells[1].startswith("-"):
-            rows[cells[1]] = cells[2].replace("`", "")
-    return rows
-
-
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
 UsageMistake: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 INTERRUPTED = 130  # as shells count a process that Ctrl-C ended
@@ -213,6 +182,7 @@ EXTRAS = {  # package that is imported where it is used -> the extra that instal
     "fastapi": "studio",
     "uvicorn": "studio",
     "python_multipart": "studio",
+    "mcp": "mcp",
     "onnx": "onnx",
     "onnxscript": "onnx",
 }

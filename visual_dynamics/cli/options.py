@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from visual_dynamics.cli.results import note
+from visual_dynamics.cli.results import Output, note
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,7 +54,13 @@ def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(things, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def show(done: float, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            if Output.heard:
+                Output.heard(things, done, total)
+
+        yield show
 
 
 def track(results: Iterator[Result], count: int, words: str) -> Iterator[Result]:

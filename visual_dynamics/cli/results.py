@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ class Output:
 
     as_json: bool = False
     notes: ClassVar[list[str]] = []
+    heard: Callable[[str, float, float], object] | None = None  # hears what a progress bar shows: words, done, total
 
 
 def note(words: str) -> None:
