@@ -36,7 +36,7 @@ def models() -> Result:
 def _read_card(path: Path) -> dict[str, str]:
     """The rows of a model card's table; none where there is no card."""
     rows = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) == 4 and cells[1] and not cells[1].startswith("-"):
             rows[cells[1]] = cells[2].replace("`", "")

@@ -52,4 +52,4 @@ def show_error(message: str) -> None:
 
 
 def _print_object(values: Mapping[str, Any]) -> None:
-    typer.echo(json.dumps(values, default=str, allow_nan=False, ensure_ascii=False))
+    typer.echo(json.dumps(values, default=str, allow_nan=False))  # ASCII: any terminal can show it

@@ -89,7 +89,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder} is not finished: run visual-dynamics prepare videos again, it goes on where it was")
     if _format_of(path) != FORMAT:
         raise UserError(f"cannot read {path}: it is not a manifest of prepared pairs")
-    manifest: dict[str, Any] = json.loads(path.read_text())
+    manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return manifest
 
 
@@ -119,7 +119,7 @@ def split_shards(folder: Path, split: str) -> list[Shard]:
 
 def _format_of(path: Path) -> str | None:
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return content.get("format") if isinstance(content, dict) else None

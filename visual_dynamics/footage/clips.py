@@ -281,7 +281,7 @@ def _why_empty(record: Record) -> str:
 def _complete(path: Path, digest: str, out: Path) -> Record | None:
     """The record of a clip, if the clip's bytes are the same and its shards are all there."""
     try:
-        record: Record = json.loads(path.read_text())
+        record: Record = json.loads(path.read_text("utf-8"))
         sizes = [(out / shard["file"]).stat().st_size == shard["bytes"] for shard in record["shards"]]
         return record if record["sha256"] == digest and all(sizes) else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -163,7 +163,7 @@ def _check_earlier(out: Path, clips: list[ListedClip], settings: Settings, overw
     if not holds_footage(out):
         raise UserError(f"{out} is not empty, and holds no earlier result: {hint}")
     try:
-        earlier = json.loads((out / SETTINGS).read_text())
+        earlier = json.loads((out / SETTINGS).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {out / SETTINGS}: {hint}") from error
     for name, value in settings.to_dict().items():

@@ -274,7 +274,7 @@ def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
 def read_config_file(path: Path) -> TrainingConfig:
     """The configuration in a file that a run wrote."""
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text("utf-8"))
         if not isinstance(values, dict):
             raise ValueError("it is not a configuration")
         return config_from_dict(values)

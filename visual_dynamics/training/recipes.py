@@ -160,7 +160,7 @@ def read_stages(folder: Path) -> list[TrainingConfig]:
     """The trainings in a folder: those of a recipe, or the one."""
     path = folder / STAGES
     try:
-        return [config_from_dict(values) for values in json.loads(path.read_text())]
+        return [config_from_dict(values) for values in json.loads(path.read_text("utf-8"))]
     except FileNotFoundError:
         return [read_config(folder)]
     except (OSError, TypeError, ValueError, AttributeError) as error:
