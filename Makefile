@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test check bench docs notebooks locked lock clean
+.PHONY: demo train test test-matrix check bench docs notebooks locked lock clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -13,6 +13,9 @@ train: .venv/runtime.stamp  ## a small model of Shapes, learned here in a quarte
 
 test: check  ## the checks, then every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-matrix:  ## a fast part of the tests with each Python and torch that can be had; see docs/versions.md
+	$(PYTHON) tests/matrix.py
 
 check: .venv/development.stamp  ## style, types, import order
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.footage.scenes import film, moving_square
 from tests.golden.cli_reference import PAGE, reference
 from tests.golden.freeze import recorded
-from visual_dynamics.cli.main import app, device_first, main
+from visual_dynamics.cli.main import app, divided, main
 from visual_dynamics.cli.reproduce import parse_settings as experiment_settings
 from visual_dynamics.experiments import EXPERIMENTS
 from visual_dynamics.training.config import configure
@@ -65,8 +65,7 @@ def inline_commands() -> list[str]:
 
 def command_of(line: str) -> tuple[str, Any, list[str]]:
     """The verb of a line, its command, and what follows it."""
-    words = device_first(shlex.split(line)[1:])
-    words = words[2:] if words[0] == "--device" else words
+    _, words = divided(shlex.split(line)[1:])
     path, command = [], typer.main.get_command(app)
     while hasattr(command, "commands"):
         path.append(words.pop(0))

@@ -67,5 +67,5 @@ def device_name(device: torch.device) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
-    return done.stdout.strip()
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, timeout=10, check=True)
+    return done.stdout.decode("utf-8", "replace").strip()

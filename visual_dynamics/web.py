@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import logging
 import math
+import re
 import socket
 import sqlite3
 import time
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from http.client import responses
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Request
@@ -40,6 +41,7 @@ COOKIE_SECONDS = 90 * 24 * 3600
 MOST_CLIENTS = 10_000  # addresses whose rates are remembered
 MOST_REQUESTS = 500  # at once; the others get 503
 PATIENCE, LEAST_RATE = 20.0, 10_000.0  # seconds and bytes a second: so slow may a client send or take a body
+ORIGIN = re.compile(r"https?://([a-z0-9-]+\.)*[a-z0-9-]+(?P<port>:[1-9]\d{0,4})?")  # what frame-ancestors understands
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "media-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -138,6 +140,7 @@ class Gate:
     host: str = "localhost"  # the server listens here
     names: tuple[str, ...] = ()  # further host names, of a proxy for example
     raters: tuple[str, str] | None = None  # cookie and token of those who take part in its study, and see nothing else
+    frames: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
 
     def check(self, scope: Scope) -> Response | None:
         """An error or redirect in place of the page, or None if the request may pass."""
@@ -152,7 +155,7 @@ class Gate:
         keys = [(self.cookie, self.token), *([self.raters] if self.raters and _of_study(scope["path"]) else [])]
         for cookie, token in keys:
             if scope["method"] == "GET" and _equal(request.query_params.get("token", ""), token):
-                return _set_cookie(request, cookie, token)
+                return _set_cookie(request, cookie, token, self.frames)
             if any(_equal(given, token) for given in (bearer, request.cookies.get(cookie, ""))):
                 return None
         return error_response(401, f"this {self.page} needs its token: open the link that it printed when it started")
@@ -166,6 +169,15 @@ class Gate:
             return ipaddress.ip_address(name).is_loopback or self.network
         except ValueError:
             return False
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """Of every response. X-Frame-Options cannot name an origin, so it goes where there is one."""
+        if not self.frames:
+            return HEADERS
+        policy = POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(self.frames)}")
+        others = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+        return others | {"Content-Security-Policy": policy}
 
     @cached_property
     def _names(self) -> set[str]:
@@ -189,17 +201,30 @@ def _of_study(path: str) -> bool:
     return path.startswith("/study/")
 
 
-def _set_cookie(request: HTTPConnection, cookie: str, token: str) -> Response:
+def _set_cookie(request: HTTPConnection, cookie: str, token: str, frames: tuple[str, ...]) -> Response:
     """Move the token from the address bar to a cookie."""
     rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "token"])
     response = RedirectResponse("/" + request.scope["path"].lstrip("/") + (f"?{rest}" if rest else ""), 303)
-    response.set_cookie(cookie, token, COOKIE_SECONDS, httponly=True, samesite="lax")
+    # In a frame of another site browsers keep a cookie only if it is encrypted, and best in that site's partition.
+    framed = bool(frames) and request.url.scheme == "https"
+    kind: Literal["none", "lax"] = "none" if framed else "lax"
+    response.set_cookie(cookie, token, COOKIE_SECONDS, httponly=True, secure=framed, samesite=kind)
+    if framed:  # set_cookie knows the word from Python 3.14 on
+        response.headers["set-cookie"] += "; Partitioned"
     return response
 
 
 def client_of(request: HTTPConnection) -> str:
     """The address that a request comes from."""
     return request.client.host if request.client else "unknown"
+
+
+def read_origin(text: str) -> str:
+    """ "HTTPS://Course.example" -> "https://course.example"; what is no origin of web pages is an error."""
+    origin = text.lower()
+    if not (found := ORIGIN.fullmatch(origin)) or int((found["port"] or ":0")[1:]) > 65_535:
+        raise UserError(f"an origin is https://HOST or https://HOST:PORT (or http), and nothing else; not {text!r}")
+    return origin
 
 
 class Rates:
@@ -238,7 +263,7 @@ class Guards:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in (HEADERS | state.get("headers", {})).items():
+                for name, value in (self.gate.headers | state.get("headers", {})).items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -14,6 +14,7 @@ from PIL import Image
 
 from visual_dynamics.cli.main import main
 from visual_dynamics.cli.options import Machine
+from visual_dynamics.cli.results import Output
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "visual_dynamics"]
@@ -37,6 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "place"
     folder.mkdir()
     monkeypatch.setattr(Machine, "device", None)  # restored after the test: --device is kept by the process
+    monkeypatch.setattr(Output, "as_json", False)  # as is --json
     monkeypatch.chdir(folder)
     frame = np.full((20, 30, 3), 40, np.uint8)
     frame[5:13, 6:14] = (220, 60, 90)

@@ -15,6 +15,7 @@ HEAD = f"""# Command line
 This page is made from the program. `{NAME} VERB --help` says the same.
 
 Every verb takes `--device cpu`, `cuda`, `cuda:1`, ... or `auto`, before or after the verb.
+With `--json`, before or after it, the result is one JSON object: see [results for programs](json.md).
 """
 
 

@@ -15,6 +15,7 @@ from PIL import Image
 
 from tests.sprites.conftest import BLUE, PICTURE, REFERENCE, hero
 from visual_dynamics.cli.animate import animate
+from visual_dynamics.cli.results import show
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
@@ -34,7 +35,8 @@ def command(place: Path, black_weights_file: Path) -> Command:
     app.command()(animate)
 
     def command(*words: str) -> None:
-        app(["--model", str(black_weights_file), *words], standalone_mode=False)
+        if result := app(["--model", str(black_weights_file), *words], standalone_mode=False):
+            show(result)
 
     return command
 

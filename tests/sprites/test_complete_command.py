@@ -16,6 +16,7 @@ from PIL import Image
 from tests.sprites.conftest import REFERENCE as UNLIKE_LPC
 from tests.sprites.test_complete import Adding
 from visual_dynamics.cli.complete import complete_character
+from visual_dynamics.cli.results import show
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.aseprite_file import aseprite_file
 from visual_dynamics.data.sheets import read_sheet
@@ -27,7 +28,7 @@ from visual_dynamics.sprites.characters import ROWS, Clips, lay_sheet
 from visual_dynamics.sprites.files import sheet_files
 from visual_dynamics.sprites.generator import ANIMATIONS, CELL
 
-Command = Callable[..., None]
+Command = Callable[..., int]
 MALE = shipped_bodies()[0].clips
 VIEWS = ("up", "left", "down", "right")
 
@@ -69,7 +70,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr("visual_dynamics.cli.complete.load_model", lambda name: SimpleNamespace(predictor=Adding()))
     app = typer.Typer()
     app.command()(complete_character)
-    return lambda *words: app(list(words), standalone_mode=False)
+    return lambda *words: show(app(list(words), standalone_mode=False))
 
 
 def test_a_folder_keeps_its_files_and_gets_the_sheets_that_it_lacks(

@@ -20,6 +20,7 @@ from visual_dynamics.cli.options import (
     load_model,
 )
 from visual_dynamics.cli.pictures import GREY, ResultFolder
+from visual_dynamics.cli.results import Result, note
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def animate(
     scale: ScaleOption = 3,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Animate a sprite: carry the motions of a character over to another one.
 
     A target that is the reference in other colours gets exact frames. Where the model has not learned from such
@@ -111,8 +112,10 @@ def animate(
         animation = animate_sheet(predictor, moving, still, matches, method, loop, align, helper, before)
         write_animation(folder, animation, scale, also or ())
     for line in _report(animation):
-        typer.echo(line, err=True)
-    typer.echo(f"{counted(count, 'frame')} of {target} in {out}: see comparison.png")
+        note(line)
+    return folder.result(
+        f"{counted(count, 'frame')} of {target} in", "comparison.png", frames=count, exact=animation.exact
+    )
 
 
 def sprite_model(name: str) -> Header:

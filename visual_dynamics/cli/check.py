@@ -12,6 +12,7 @@ import typer
 
 from visual_dynamics.cli.options import OverwriteOption, ScaleOption, counted, progress_bar
 from visual_dynamics.cli.pictures import ResultFolder
+from visual_dynamics.cli.results import Result, note
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,11 +45,10 @@ def check(
     loop: Annotated[bool | None, typer.Option("--loop/--no-loop", help=LOOP_HELP, show_default=False)] = None,
     palette: Annotated[Path | None, typer.Option(help=PALETTE_HELP)] = None,
     without: Annotated[list[Check] | None, typer.Option("--without", help=WITHOUT_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help=OUT_HELP)] = None,
     scale: ScaleOption = 2,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Look for faults in a sprite sheet. Exit code 1: there are some; 0: none; 2: it cannot be read.
 
     Faults are frames that stand elsewhere than their neighbours, feet that slide, cycles that do not close, frames that
@@ -67,22 +67,16 @@ def check(
         checks = [name for name in CHECKS if name not in (without or ())]
         criticism = criticise(read, checks, loop, read_palette(palette) if palette else None, progress)
         report = {"sheet": str(sheet), "frames": len(read.frames), "checks": checks} | criticism.as_json()
-        text = json.dumps(report, indent=1)
         if folder:
-            folder.write("report.json", f"{text}\n".encode())
+            folder.write("report.json", f"{json.dumps(report, indent=1)}\n".encode())
             folder.write_picture("contact.png", draw_contact(read, criticism, scale))
     for remark in remarks:
-        typer.echo(f"note: {remark}", err=True)
-    if as_json:
-        typer.echo(text)
-    else:
-        for finding in criticism.findings:
-            typer.echo(_in_words(finding))
-        found = counted(len(criticism.findings), "fault") if criticism.findings else "nothing wrong"
-        frames, animations = counted(len(read.frames), "frame"), counted(len(criticism.animations), "animation")
-        typer.echo(f"{sheet}, {frames} in {animations}: {found}" + (f"; see {out / 'contact.png'}" if out else ""))
-    if criticism.findings:
-        raise typer.Exit(1)
+        note(f"note: {remark}")
+    found = counted(len(criticism.findings), "fault") if criticism.findings else "nothing wrong"
+    frames, animations = counted(len(read.frames), "frame"), counted(len(criticism.animations), "animation")
+    summary = f"{sheet}, {frames} in {animations}: {found}" + (f"; see {out / 'contact.png'}" if out else "")
+    values = report | (folder.values() | {"see": "contact.png"} if folder else {})
+    return Result("\n".join([*map(_in_words, criticism.findings), summary]), values, int(bool(criticism.findings)))
 
 
 def _in_words(finding: Finding) -> str:

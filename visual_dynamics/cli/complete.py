@@ -18,6 +18,7 @@ from visual_dynamics.cli.options import (
     progress_bar,
 )
 from visual_dynamics.cli.pictures import ResultFolder
+from visual_dynamics.cli.results import Result, note
 from visual_dynamics.errors import UserError
 
 CHARACTER_HELP = (
@@ -42,7 +43,7 @@ def complete_character(
     scale: ScaleOption = 2,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Draw the animations that a character lacks, as drafts, after another character that has them.
 
     What it has is copied as it is. drafts.png shows the new frames with a doubt each; doubtful ones have a red border.
@@ -59,20 +60,21 @@ def complete_character(
         given = [read_character(each) for each in reference or ()]
         for each in (character, *given):
             for remark in each.remarks:
-                typer.echo(f"{each.name}: {remark}", err=True)
+                note(f"{each.name}: {remark}")
         from visual_dynamics.sprites.bodies import shipped_bodies
 
         asked = [name.strip() for name in animations.split(",") if name.strip()]
         parts = plan(character, given or shipped_bodies(), asked, body, layer)
         for words in described(parts):
-            typer.echo(words, err=True)
+            note(words)
         from visual_dynamics.sprites.complete import complete
         from visual_dynamics.sprites.completion_files import completion_files, marked
 
         predictor = load_model(model).predictor if any(part.steps for part in parts) else None
         with progress_bar("frames") as progress:
-            checks, drafts = complete(predictor, parts, force, lambda words: typer.echo(words, err=True), progress)
+            checks, drafts = complete(predictor, parts, force, note, progress)
         for name, data in completion_files(character, parts, checks, drafts, model, scale).items():
             folder.write(name, data)
-    count, doubtful = sum(map(len, drafts.clips.values())), len(marked(drafts.doubts))
-    typer.echo(f"{counted(count, 'frame')} of {path} in {out}, {doubtful} of them marked: see drafts.png")
+    count, doubtful = sum(map(len, drafts.clips.values())), marked(drafts.doubts)
+    words = f"{counted(count, 'frame')} of {path} in {out}, {len(doubtful)} of them marked: see drafts.png"
+    return Result(words, folder.values() | {"see": "drafts.png", "frames": count, "marked": doubtful})

@@ -10,6 +10,7 @@ import typer
 
 from visual_dynamics.cli.options import OUT, OutOption, OverwriteOption, need, progress_bar
 from visual_dynamics.cli.pictures import ResultFolder
+from visual_dynamics.cli.results import Result
 
 PAGE_MODELS = "shapes, sprites and people"
 
@@ -34,7 +35,7 @@ def export(
     ] = PrecisionChoice.float32,
     out: OutOption = OUT / "export",
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Write a model as programs for other software, with a README that samples futures from them without PyTorch."""
     if form == FormatChoice.onnx:
         need("onnx", "onnx", "onnxscript")
@@ -50,7 +51,7 @@ def export(
         for done, (file, data) in enumerate(folder_files(loaded, name, form.value, weights.value), 1):
             folder.write(file, data)
             progress(done, 7 + bool(loaded.weights.conditional))
-    typer.echo(f"{model} in {out}: see README.md")
+    return folder.result(f"{model} in", "README.md")
 
 
 def export_page(
@@ -64,7 +65,7 @@ def export_page(
     ] = None,
     out: OutOption = OUT / "page",
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Write the studio as a static page: it runs in the browser alone, from any file server or from a disk."""
     need("onnx", "onnx", "onnxscript")
     need("studio", "fastapi")
@@ -83,4 +84,5 @@ def export_page(
             for done, (name, data) in enumerate(page_files(models, files), 1):
                 folder.write(name, data)
                 progress(done, 4 * len(models) + 10)
-    typer.echo(f"open {out / 'index.html'} in a browser, or put {out} on any file server: see README.md")
+    words = f"open {out / 'index.html'} in a browser, or put {out} on any file server: see README.md"
+    return Result(words, folder.values() | {"see": "index.html"})

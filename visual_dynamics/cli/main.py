@@ -1,4 +1,4 @@
-"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, models, compact, familiarize, push.
+"""The command line: `visual-dynamics VERB ...`, and its short verbs: demo, compact, familiarize, push.
 
 Heavy modules are imported by the verb that needs them.
 """
@@ -16,6 +16,8 @@ from visual_dynamics.cli import animate as animate_command
 from visual_dynamics.cli import check as check_command
 from visual_dynamics.cli import complete as complete_command
 from visual_dynamics.cli import export as export_command
+from visual_dynamics.cli import mcp as mcp_command
+from visual_dynamics.cli import models as models_command
 from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import prior as prior_command
 from visual_dynamics.cli import reproduce as reproduce_command
@@ -32,10 +34,17 @@ from visual_dynamics.cli.options import (
     load_model,
 )
 from visual_dynamics.cli.pictures import MODEL, ResultFolder, analogy, extrapolate, sample, traverse
+from visual_dynamics.cli.results import Output, Result, show, show_error
 from visual_dynamics.errors import UserError
 
 NAME = "visual-dynamics"
-app = typer.Typer(name=NAME, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _finish(result: Result | None, **_: object) -> int:
+    return show(result) if result else 0
+
+
+app = typer.Typer(name=NAME, result_callback=_finish, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _show_version(asked: bool) -> None:
@@ -54,9 +63,12 @@ def program(
     device: Annotated[
         str | None, typer.Option(help="For every verb, before or after it: cpu, cuda, cuda:1, ... or auto.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For every verb, before or after it: print one JSON object.")
+    ] = False,
 ) -> None:
     """From one image, many plausible next frames."""
-    Machine.device = device
+    Machine.device, Output.as_json = device, as_json
 
 
 for verb in (sample, analogy, extrapolate, traverse):
@@ -69,14 +81,14 @@ def demo(
     seed: SeedOption = 0,
     out: OutOption = OUT / "demo",
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Make a page with futures, reconstructions, analogies and clips of images that are drawn for it."""
     with ResultFolder(out, overwrite) as folder:
         loaded = load_model(model)
         from visual_dynamics.cli.demo import make_demo
 
         page = make_demo(loaded, seed, folder)
-    typer.echo(f"open {page} in a browser")
+    return Result(f"open {page} in a browser", folder.values() | {"see": page.name})
 
 
 app.command()(animate_command.animate)
@@ -92,25 +104,8 @@ app.command()(export_command.export)
 app.command()(export_command.export_page)
 
 
-@app.command()
-def models() -> None:
-    """List the models that come with the package."""
-    from visual_dynamics.model_files import digest_of, find_weights, read_header, shipped_models
-
-    for name in shipped_models():
-        path = find_weights(name)
-        header = read_header(path)
-        config = header.config
-        latents = f"{header.posteriors:,} posteriors" if header.posteriors else "learned prior"
-        latents += ", p(z | image)" if header.knows_images else ""
-        card = _read_card(path.with_suffix(".md"))
-        licence = card.get("licence", "").replace(", as the code", "")
-        typer.echo(
-            f"{name:15} {config.size}x{config.size}  z {config.latent}  {latents}  "
-            f"{path.stat().st_size / 1e6:.1f} MB  {licence}  sha256 {digest_of(path.read_bytes())[:12]}"
-        )
-        if purpose := card.get("what it does", card.get("what it is")):
-            typer.echo(f"    {purpose}")
+app.command()(models_command.models)
+app.command()(mcp_command.mcp)
 
 
 @app.command()
@@ -126,21 +121,22 @@ def compact(
     learned_prior: Annotated[
         bool, typer.Option("--learned-prior", help="A fitted mixture of Gaussians in place of training posteriors.")
     ] = False,
-) -> None:
+) -> Result:
     """Write a lighter copy of a model, to share it."""
     if file.suffix != ".safetensors":
         raise UserError(f"a model is a .safetensors file, and {file} would not be one")
     if file.exists():
         raise UserError(f"{file} exists already: remove it, or give another file")
     load_model(model, "cpu").save_copy(file, eight_bits, motion_encoder, learned_prior)
-    typer.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+    size = file.stat().st_size
+    return Result(f"{file}: {size / 1e6:.1f} MB", {"file": file, "bytes": size})
 
 
 @app.command()
 def familiarize(
     file: Annotated[Path, typer.Argument(help="The .safetensors file of a model that is trained already.")],
     data: Annotated[str | None, typer.Option(help="Where its training data lie now.  [default: as it says]")] = None,
-) -> None:
+) -> Result:
     """Store in a model's file what its training pictures look like, so that verbs warn of others.
 
     Training does this by itself. Nothing else in the file changes.
@@ -153,10 +149,11 @@ def familiarize(
     with busy("looking at training pictures"):
         found = measure(file, data)
     distance, colours, even = found.limits.tolist()
-    typer.echo(
+    words = (
         f"{file}: limits of a familiar picture are distance {distance:.0f}, {colours:.0f} pixels of new colours, "
         f"and {100 * even:.0f} % of pixels like their neighbour"
     )
+    return Result(words, {"file": file, "distance": distance, "colours": colours, "even": even})
 
 
 app.command()(prior_command.prior)
@@ -166,23 +163,13 @@ app.command()(prior_command.prior)
 def push(
     file: Annotated[Path, typer.Argument(help="A .safetensors file; FILE.md beside it becomes the model card.")],
     hub_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The repository; made if it is missing.")],
-) -> None:
+) -> Result:
     """Upload a model to the Hugging Face Hub, as the account that `huggingface-cli login` has stored."""
     from visual_dynamics import model_files
 
     with busy("uploading"):
         address = model_files.push(file, hub_id)
-    typer.echo(f"{address}: load it by {hub_id}@main, or by the revision that it has now")
-
-
-def _read_card(path: Path) -> dict[str, str]:
-    """The rows of a model card's table; none where there is no card."""
-    rows = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 4 and cells[1] and not cells[1].startswith("-"):
-            rows[cells[1]] = cells[2].replace("`", "")
-    return rows
+    return Result(address, {"address": address})
 
 
 # Newer versions of typer carry a click of their own: its classes are reached through one that typer shows.
@@ -194,6 +181,7 @@ EXTRAS = {  # package that is imported where it is used -> the extra that instal
     "h5py": "sprites",
     "fastapi": "studio",
     "uvicorn": "studio",
+    "mcp": "mcp",
     "onnx": "onnx",
     "onnxscript": "onnx",
 }
@@ -202,8 +190,11 @@ EXTRAS = {  # package that is imported where it is used -> the extra that instal
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. An error in what was given is one line on stderr, and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    Output.as_json = "--json" in arguments  # mistakes in the arguments themselves, too
+    Output.notes.clear()
     try:
-        result = app(device_first(current_names(arguments)) or ["--help"], prog_name=NAME, standalone_mode=False)
+        for_program, for_verb = divided(arguments)
+        result = app([*for_program, *current_names(for_verb)] or ["--help"], prog_name=NAME, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         message = "interrupted" if code == INTERRUPTED else ""
     except (UserError, OSError) as error:
@@ -217,24 +208,26 @@ def main(arguments: list[str] | None = None) -> None:
         if not message:
             raise
     if message:
-        typer.echo(f"error: {' '.join(message.split())}", err=True)
+        show_error(message)
     sys.exit(code)
 
 
-def device_first(arguments: list[str]) -> list[str]:
-    """The arguments with --device, an option of all verbs, in front of the verb."""
-    chosen: list[str] = []
+def divided(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of the program, --device and --json, which may stand anywhere before --; and all other arguments."""
+    for_program: list[str] = []
     others: list[str] = []
     words = iter(arguments)
     for word in words:
-        if word == "--device":
+        if word == "--":
+            others += [word, *words]
+        elif word == "--device":
             name = next(words, None)
             if name is None:
                 raise UserError("--device needs a name: cpu, cuda, cuda:1, ... or auto")
-            chosen += [word, name]
+            for_program += [word, name]
         else:
-            (chosen if word.startswith("--device=") else others).append(word)
-    return chosen + others
+            (for_program if word == "--json" or word.startswith("--device=") else others).append(word)
+    return for_program, others
 
 
 def _mistake(error: Exception) -> str:

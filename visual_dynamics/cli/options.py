@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from visual_dynamics.cli.results import Output, note
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +54,13 @@ def progress_bar(things: str) -> Iterator[Callable[[float, int], None]]:
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(things, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def show(done: float, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            if Output.heard:
+                Output.heard(things, done, total)
+
+        yield show
 
 
 def track(results: Iterator[Result], count: int, words: str) -> Iterator[Result]:
@@ -99,7 +106,7 @@ def load_model_for(name: str, paths: Sequence[Path], force: bool) -> tuple[Model
     canvases = {path: model.open(picture, check=False) for path, picture in pictures.items()}
     for path, canvas in canvases.items():
         if not force and (words := model.unfamiliar(canvas)):
-            typer.echo(f"warning: {path}: {words}", err=True)
+            note(f"warning: {path}: {words}")
     return model, [canvases[path] for path in paths]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ from visual_dynamics.cli.options import (
     progress_bar,
     track,
 )
+from visual_dynamics.cli.results import Result, note
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import check_folder, write_together
 
@@ -98,7 +99,7 @@ def sample(
     codes: CodesOption = CODES,
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Sample plausible next frames of an image."""
     from visual_dynamics.images import shrink
 
@@ -122,7 +123,7 @@ def sample(
         still = shrink(still, side)
         folder.write_grid("futures.png", [still, *small], ["input", *(f"future {k}" for k in range(count))], scale)
         folder.write_wall("futures", still, small, scale, clip)
-    typer.echo(f"{counted(count, 'future')} of {image} in {out}: see futures.png")
+    return folder.result(f"{counted(count, 'future')} of {image} in", "futures.png", seed=seed)
 
 
 def parse_poke(text: str) -> PokeLike:
@@ -138,9 +139,8 @@ def poked(model: Model, canvas: Canvas, poke: PokeLike, seed: int, source: AnySo
     """The codes that fit a poke, with a progress bar, and a line on how many they are."""
     with progress_bar("trying codes") as progress:
         found = model.poke(canvas, poke, seed, source, codes, progress)
-    typer.echo(
-        f"poked: {found.effective:.0f} of {codes:,} codes fit, with a kernel of {found.width:g} px of the model's frame"
-    )
+    kernel = f"a kernel of {found.width:g} px of the model's frame"
+    note(f"poked: {found.effective:.0f} of {codes:,} codes fit, with {kernel}")
     return found
 
 
@@ -154,7 +154,7 @@ def analogy(
     scale: ScaleOption = 3,
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Carry the motion between two frames over to another image."""
     with ResultFolder(out, overwrite) as folder, busy("carrying the motion over"):
         loaded, (first, second, canvas) = load_model_for(model, [before, after, image], force)
@@ -163,7 +163,7 @@ def analogy(
         pictures = [first.still(), second.still(), canvas.still(), moved]
         folder.write_grid("analogy.png", pictures, ["before", "after", "input", "result"], scale)
         folder.write_clips("analogy", [canvas.still(), moved], scale, clip, fps=2)
-    typer.echo(f"the motion from {before} to {after} on {image} in {out}: see analogy.png")
+    return folder.result(f"the motion from {before} to {after} on {image} in", "analogy.png")
 
 
 def extrapolate(
@@ -178,7 +178,7 @@ def extrapolate(
     full_size: FullSizeOption = False,
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Make a clip from one image by repeating a sampled motion."""
     from visual_dynamics.images import shrink
 
@@ -194,7 +194,7 @@ def extrapolate(
         small = [shrink(frame, side) for frame in frames]
         folder.write_grid("clip.png", small, [f"step {k}" for k in range(steps + 1)], scale)
         folder.write_clips("clip", frames, scale, clip, fps=6)
-    typer.echo(f"{counted(steps, 'step')} from {image} in {out}: see clip.png")
+    return folder.result(f"{counted(steps, 'step')} from {image} in", "clip.png", seed=seed)
 
 
 def traverse(
@@ -206,7 +206,7 @@ def traverse(
     scale: ScaleOption = 3,
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Vary the dimensions of z that carry motion, each alone, the strongest first."""
     from visual_dynamics.media import check_area
 
@@ -221,7 +221,9 @@ def traverse(
             folder.write_grid(f"{stem}.png", strip.frames, [f"{value:g}" for value in values], scale, len(values))
             folder.write_clips(stem, [*strip.frames, *strip.frames[-2:0:-1]], scale, clip, fps=8)  # there and back
     strongest = ", ".join(f"{strip.dimension} ({strip.nats:.1f} nats)" for strip in found)
-    typer.echo(f"{counted(len(found), 'dimension')} of z on {image} in {out}, the strongest first: {strongest}")
+    words = f"{counted(len(found), 'dimension')} of z on {image} in {out}, the strongest first: {strongest}"
+    dimensions = [{"dimension": strip.dimension, "nats": strip.nats} for strip in found]
+    return Result(words, folder.values() | {"dimensions": dimensions})
 
 
 def shown_size(canvas: Canvas, count: int, scale: int, full_size: bool, longest: int) -> tuple[int, int]:
@@ -257,6 +259,14 @@ class ResultFolder:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             write_together(self.path, self._files)
+
+    def values(self) -> dict[str, Any]:
+        """For programs: the folder, and the files in it."""
+        return {"folder": self.path, "files": list(self._files)}
+
+    def result(self, words: str, first: str, **values: Any) -> Result:
+        """Words on what is in the folder, and the file to look at first."""
+        return Result(f"{words} {self.path}: see {first}", self.values() | {"see": first} | values)
 
     def write(self, name: str, data: bytes) -> None:
         self._files[name] = data

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from visual_dynamics.cli.options import OverwriteOption, counted, need, progress_bar
+from visual_dynamics.cli.results import Result, note
 from visual_dynamics.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Turn data into what train reads.")
@@ -30,27 +31,27 @@ def lpc(
     items: Annotated[str, typer.Option(help="Of a checkout: all, train or held-out (see docs/data.md).")] = "all",
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Compose characters from Liberated Pixel Cup layers: their frames, a table of what they wear, and the credits."""
     import os
 
     from visual_dynamics.sprites.cast import is_checkout
 
     if is_checkout(layers):
-        _cast(layers, out, count, seed, items, workers or os.cpu_count() or 1, overwrite)
-        return
+        return _cast(layers, out, count, seed, items, workers or os.cpu_count() or 1, overwrite)
     if items != "all":
         raise UserError("--items is for a checkout of the LPC generator, which has items")
     from visual_dynamics.sprites.lpc import compose, holds_characters, write_characters
 
     _check_out(out, overwrite, holds_characters)
     with progress_bar("characters") as progress:
-        made = compose(layers, count, seed, report=lambda words: typer.echo(words, err=True), progress=progress)
+        made = compose(layers, count, seed, report=note, progress=progress)
         written = write_characters(out, made, layers)
-    typer.echo(f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them")
+    words = f"{counted(written, 'character')} in {out}; CREDITS.txt goes with every picture of them"
+    return Result(words, {"folder": out, "characters": written})
 
 
-def _cast(checkout: Path, out: Path, count: int, seed: int, items: str, workers: int, overwrite: bool) -> None:
+def _cast(checkout: Path, out: Path, count: int, seed: int, items: str, workers: int, overwrite: bool) -> Result:
     from visual_dynamics.data.packed import holds_packed
     from visual_dynamics.sprites.cast import CREDITS, write_cast
     from visual_dynamics.sprites.outfits import ITEMS
@@ -61,12 +62,11 @@ def _cast(checkout: Path, out: Path, count: int, seed: int, items: str, workers:
     with progress_bar("characters") as progress:
         cast = write_cast(checkout, out, count, seed, items, workers, progress)
     for remark in cast.remarks:
-        typer.echo(remark, err=True)
-    typer.echo(f"{counted(cast.written, 'character')} in {out}; {CREDITS} goes with every picture of them")
+        note(remark)
     if cast.uncredited:
-        typer.echo(
-            f"{counted(len(cast.uncredited), 'sheet')} without a line in {CREDITS}: {cast.uncredited[0]} ...", err=True
-        )
+        note(f"{counted(len(cast.uncredited), 'sheet')} without a line in {CREDITS}: {cast.uncredited[0]} ...")
+    words = f"{counted(cast.written, 'character')} in {out}; {CREDITS} goes with every picture of them"
+    return Result(words, {"folder": out, "characters": cast.written})
 
 
 @app.command()
@@ -74,7 +74,7 @@ def poses(
     takes: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of BVH files of the CMU database.")],
     out: Annotated[Path, typer.Option(help="The pose file to write: NAME.npz.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
-) -> None:
+) -> Result:
     """Read recorded motions (BVH) into one file of poses, which figures are drawn with: see docs/data.md."""
     from visual_dynamics.data.bvh import read_folder
     from visual_dynamics.data.poses import SUFFIX, write_poses
@@ -88,12 +88,15 @@ def poses(
     with progress_bar("takes") as progress:
         found = read_folder(takes, progress)
     for path, reason in found.skipped.items():
-        typer.echo(f"skipped: {path}: {reason}", err=True)
+        note(f"skipped: {path}: {reason}")
     size = write_poses(out, found.sequences)
     count = sum(len(sequence) for _, sequence in found.sequences)
     names = {take for take, _ in found.sequences}
-    typer.echo(f"{count:,} poses of {counted(len(names), 'take')} in {out} ({size / 1e6:.1f} MB)")
-    typer.echo("the database is free to use and to pass on, not to resell: name mocap.cs.cmu.edu (docs/data.md)")
+    words = (
+        f"{count:,} poses of {counted(len(names), 'take')} in {out} ({size / 1e6:.1f} MB)\n"
+        "the database is free to use and to pass on, not to resell: name mocap.cs.cmu.edu (docs/data.md)"
+    )
+    return Result(words, {"file": out, "poses": count, "takes": len(names), "bytes": size})
 
 
 @app.command()
@@ -101,7 +104,7 @@ def sprites(
     published: Annotated[Path, typer.Argument(help="Folder of sprites_0.mat ... sprites_671.mat (Reed et al.).")],
     out: OutOption,
     overwrite: OverwriteOption = False,
-) -> None:
+) -> Result:
     """Pack the published sprites (670 files, minutes to read) into four small files that are read in seconds."""
     from visual_dynamics.data.reed import holds_packed_characters, pack_characters, read_characters
 
@@ -109,7 +112,8 @@ def sprites(
     with progress_bar("files") as progress:
         characters = read_characters(published, progress=progress)
         pack_characters(characters, out)
-    typer.echo(f"{counted(len(characters), 'character')} in {out}")
+    words = f"{counted(len(characters), 'character')} in {out}"
+    return Result(words, {"folder": out, "characters": len(characters)})
 
 
 @app.command()
@@ -123,7 +127,7 @@ def videos(
     split: Annotated[Path | None, typer.Option(help=SPLIT_HELP)] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; as many as cores.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew in a folder that is not empty.")] = False,
-) -> None:
+) -> Result:
     """Cut clips into pairs: shots, a steady camera, a square crop; still and broken pairs are dropped.
 
     PennAction, as published (folders frames and labels), keeps its boxes and its split.
@@ -140,8 +144,7 @@ def videos(
     settings = Settings(rate, size, crop, held_out)
     with progress_bar("clips") as progress:
         summary = prepare_videos(clips, out, settings, workers or os.cpu_count() or 1, overwrite, progress, split)
-    for line in _report(summary, out):
-        typer.echo(line)
+    return Result("\n".join(_report(summary, out)), {"folder": out} | summary)
 
 
 def _report(summary: dict[str, Any], out: Path) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from visual_dynamics.cli.options import chosen_device
+from visual_dynamics.cli.results import Result
 
 EXAMPLES, STEPS, BATCH = 100_000, 20_000, 1_024  # as in training/prior.py, which imports torch
 
@@ -19,16 +20,17 @@ def prior(
     steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = STEPS,
     batch: Annotated[int, typer.Option(min=1, help="Codes a step.")] = BATCH,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and noise.")] = 0,
-) -> None:
+) -> Result:
     """Train p(z | image) on the model's own training data, and store it in the file: `--source conditional`.
 
     The network stays as it is. Sampling then draws from it unless --source says otherwise.
     """
     errors = learn_prior(file, data, examples=examples, steps=steps, batch=batch, seed=seed)
-    typer.echo(
+    words = (
         f"{file}: p(z | image) learned. Error of the flow on held-out pairs {errors['image']:.3f}, "
         f"without the image {errors['no_image']:.3f}"
     )
+    return Result(words, {"file": file, "held_out_error": errors})
 
 
 def learn_prior(file: Path, data: str | None, **options: int) -> dict[str, float]:

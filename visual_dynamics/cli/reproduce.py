@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from visual_dynamics.cli.options import OUT, OutOption, SeedOption, busy, chosen_device
+from visual_dynamics.cli.results import Output, Result
 from visual_dynamics.errors import UserError
 
 SETTINGS = {  # of one or two experiments
@@ -50,26 +52,23 @@ def reproduce(
     footage: Annotated[Path | None, typer.Option(help="Folder of prepared videos, to measure on.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)] = None,
     small: Annotated[bool, typer.Option("--small", help="A quick look: few samples, marked as such.")] = False,
-) -> None:
+) -> Result:
     """Measure a table of the paper again, and draw it; or all of them, and a page that shows them."""
     from visual_dynamics.experiments import EXPERIMENTS
     from visual_dynamics.reporting.base import run_all, run_experiment
     from visual_dynamics.reporting.report import PAGE, write_report
 
     if not name:
-        for known, experiment in EXPERIMENTS.items():
-            typer.echo(f"{known:13} {experiment.summary}")
-        return
+        lines = [f"{known:13} {experiment.summary}" for known, experiment in EXPERIMENTS.items()]
+        return Result("\n".join(lines), {"experiments": {name: each.summary for name, each in EXPERIMENTS.items()}})
     given: dict[str, Any] = {"model": model, "sprites": sprites, "samples": samples, "pairs": pairs, "footage": footage}
     given |= {"lpc": lpc, "seed": seed, "small": small or None} | parse_settings(settings or [])
     if name == "all":
-        whole = run_all(EXPERIMENTS, given, out, chosen_device(), typer.echo)
+        whole = run_all(EXPERIMENTS, given, out, chosen_device(), partial(typer.echo, err=Output.as_json))
         write_report(EXPERIMENTS, out, out / PAGE)
-        typer.echo(f"open {out / PAGE} in a browser")
-        if not whole:
-            raise typer.Exit(1)
-        return
-    typer.echo(run_experiment(EXPERIMENTS, name, given, out, chosen_device()))
+        return Result(f"open {out / PAGE} in a browser", {"folder": out, "see": PAGE}, int(not whole))
+    markdown = run_experiment(EXPERIMENTS, name, given, out, chosen_device())
+    return Result(markdown, {"folder": out, "see": f"{name}.md", "result": f"{name}.json"})
 
 
 def report(
@@ -77,7 +76,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", help="The page, .html or .md.", show_default="FOLDER/index.html")
     ] = None,
-) -> None:
+) -> Result:
     """Every table and figure of the paper beside the results of a folder, as a page."""
     from visual_dynamics.experiments import EXPERIMENTS
     from visual_dynamics.reporting.report import PAGE, write_report
@@ -85,4 +84,4 @@ def report(
     page = out or folder / PAGE
     with busy("drawing"):
         write_report(EXPERIMENTS, folder, page)
-    typer.echo(f"open {page}")
+    return Result(f"open {page}", {"page": page})

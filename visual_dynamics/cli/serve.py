@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import closing
+from dataclasses import asdict
 from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visual_dynamics.cli.options import ModelOption, SeedOption, busy, chosen_device, counted, need, progress_bar
+from visual_dynamics.cli.results import Result, note, show
 from visual_dynamics.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ def studio(
     ] = None,
     allow_host: AllowHostOption = None,
     proxy: ProxyOption = None,
+    allow_frame: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Pages of this origin may show it in a frame; may be repeated."),
+    ] = None,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="A model beside the shipped ones; may be repeated.")
     ] = None,
@@ -70,12 +76,14 @@ def studio(
     import secrets
 
     from visual_dynamics import connections
-    from visual_dynamics.studio.state import Settings
+    from visual_dynamics.web import read_origin
 
+    frames = tuple(read_origin(each) for each in allow_frame or ())
     if token is None and not connections.is_loopback(host):
         token = secrets.token_urlsafe(24)
     with busy("opening the studio"):
         from visual_dynamics.studio.app import create_app
+        from visual_dynamics.studio.state import Settings
 
         settings = Settings(
             store=store or _data_folder(),
@@ -83,16 +91,19 @@ def studio(
             port=port,
             token=token,
             allowed_hosts=tuple(allow_host or ()),
+            frames=frames,
             models=tuple(model or ()),
             study=study,
             device=str(chosen_device("cpu")),
         )
         page = create_app(settings)
     with closing(connections.listen(host, port)) as bound:
-        typer.echo(f"the studio is open: {connections.link(bound, token)}  (Ctrl-C closes it)")
+        opened = connections.link(bound, token)
+        words, values = f"the studio is open: {opened}  (Ctrl-C closes it)", {"address": opened}
         if token and page.state.raters:
-            _, raters_token = page.state.raters
-            typer.echo(f"raters take part, and see nothing else, at: {connections.link(bound, raters_token, 'study/')}")
+            values["raters"] = connections.link(bound, page.state.raters[1], "study/")
+            words += f"\nraters take part, and see nothing else, at: {values['raters']}"
+        show(Result(words, values))
         connections.server(page, proxies).run([bound])
 
 
@@ -132,7 +143,7 @@ def make(
     sessions: Annotated[int, typer.Option(help="Different sessions; later raters start with the first again.")] = 24,
     seed: SeedOption = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
-) -> None:
+) -> Result:
     """Make a study from a model and a data set."""
     from visual_dynamics.study.design import REAL, Design
     from visual_dynamics.study.make import default_sizes, make_study
@@ -146,11 +157,13 @@ def make(
         study = make_study(design, model, data, folder, overwrite, str(chosen_device()), progress)
     lengths = max(len(session) for session in study.sessions)
     if not study.source["held_out"]:
-        typer.echo(f"{data} has no test set: the model may know these pictures", err=True)
-    typer.echo(
+        note(f"{data} has no test set: the model may know these pictures")
+    words = (
         f"{counted(len(study.clips), 'clip')} and {counted(len(study.sessions), 'session')} "
         f"of {counted(lengths, 'trial')} in {folder}: visual-dynamics study serve {folder}"
     )
+    values = {"folder": folder, "clips": len(study.clips), "sessions": len(study.sessions), "trials": lengths}
+    return Result(words, values)
 
 
 @study_app.command()
@@ -171,7 +184,8 @@ def serve(
     read_study(folder)  # its errors come first
     with closing(connections.listen(host, port)) as bound, closing(_store(folder, create=True)) as store:
         token = None if connections.is_loopback(bound.getsockname()[0]) else store.token
-        typer.echo(f"the study is at {connections.link(bound, token)} (Ctrl-C ends it; answers are kept)")
+        opened = connections.link(bound, token)
+        show(Result(f"the study is at {opened} (Ctrl-C ends it; answers are kept)", {"address": opened}))
         page = web.study_app(folder, store, token, tuple(allow_host or ()))
         connections.server(page, proxies).run([bound])
 
@@ -180,7 +194,7 @@ def serve(
 def offline(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.html"),
-) -> None:
+) -> Result:
     """Write the study as one HTML file that works offline."""
     from visual_dynamics.files import write_atomically
     from visual_dynamics.study.folder import offline_page, read_study
@@ -188,14 +202,15 @@ def offline(
     _check_new(out)
     page = offline_page(folder, read_study(folder))
     write_atomically(out, page)
-    typer.echo(f"{out}: {len(page) / 1e6:.1f} MB; visual-dynamics study import reads the answers that it saves")
+    words = f"{out}: {len(page) / 1e6:.1f} MB; visual-dynamics study import reads the answers that it saves"
+    return Result(words, {"file": out, "bytes": len(page)})
 
 
 @study_app.command("import")
 def import_(
     folder: FolderArgument,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Answers that the HTML file has saved.")],
-) -> None:
+) -> Result:
     """Add answers from files: all of them or, after any error, none."""
     from visual_dynamics.study.answers import read_answers
     from visual_dynamics.study.folder import read_study
@@ -204,16 +219,12 @@ def import_(
     sessions = [read_answers(path, study) for path in files]
     with closing(_store(folder, create=True)) as store:
         new = store.add_sessions(sessions)
-    typer.echo(f"{counted(new, 'new answer')} from {counted(len(files), 'file')}")
+    return Result(f"{counted(new, 'new answer')} from {counted(len(files), 'file')}", {"new_answers": new})
 
 
 @study_app.command()
-def score(
-    folder: FolderArgument, as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False
-) -> None:
+def score(folder: FolderArgument) -> Result:
     """How often people were fooled, or called a motion realistic, with 95 % intervals."""
-    import json
-
     with closing(_store(folder)) as store:
         rows = store.rows()
     if not rows:
@@ -221,14 +232,14 @@ def score(
     from visual_dynamics.study import score as scoring
 
     result = scoring.score(store.study, rows)
-    typer.echo(json.dumps(result, indent=1) if as_json else scoring.table_text(result))
+    return Result(scoring.table_text(result), result)
 
 
 @study_app.command()
 def export(
     folder: FolderArgument,
     out: Annotated[Path | None, typer.Option(help="A CSV file; without it, the terminal.", show_default=False)] = None,
-) -> None:
+) -> Result:
     """Write all answers as CSV, one line each."""
     from visual_dynamics.files import write_atomically
     from visual_dynamics.study.answers import to_csv
@@ -238,10 +249,9 @@ def export(
     with closing(_store(folder)) as store:
         rows = store.rows()
     if out is None:
-        typer.echo(to_csv(rows), nl=False)
-        return
+        return Result(to_csv(rows).removesuffix("\n"), {"answers": [asdict(row) for row in rows]})
     write_atomically(out, to_csv(rows).encode())
-    typer.echo(f"{counted(len(rows), 'answer')} in {out}")
+    return Result(f"{counted(len(rows), 'answer')} in {out}", {"file": out, "count": len(rows)})
 
 
 def _store(folder: Path, create: bool = False) -> AnswerStore:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from visual_dynamics.cli.options import chosen_device, progress_bar
+from visual_dynamics.cli.results import Result
 from visual_dynamics.data.names import check_data
 from visual_dynamics.errors import UserError
 from visual_dynamics.training.config import (
@@ -73,7 +74,7 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(records)
 
 
-def _with_config_options(function: Callable[..., None]) -> Callable[..., None]:
+def _with_config_options(function: Callable[..., Result | None]) -> Callable[..., Result | None]:
     """Give a function with **given an option for each field of TrainingConfig that has flags."""
     types = get_type_hints(TrainingConfig)
     signature = inspect.signature(function, eval_str=True)
@@ -110,7 +111,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     **given: Any,
-) -> None:
+) -> Result | None:
     """Train a network, alone or in several processes under torchrun. Without options: the released Shapes model."""
     chosen = {name: value for name, value in given.items() if value not in (None, [])} | parse_settings(settings or [])
     if "augment" in chosen:
@@ -136,10 +137,11 @@ def train(
             read_poses(Path(stage.poses))  # mistakes in it come before torch is imported
     path, finished = run_stages(out, stages, chosen_device())
     if not path:  # of several processes the first one goes on
-        return
+        return None
     if finished.recipe:
         path = write_copy(out, path, finished)
     typer.echo(f"weights in {path}", err=True)
+    return Result("", {"weights": path})
 
 
 def check_prepared(data: Path) -> None:

@@ -122,7 +122,7 @@ def reed_split() -> Split:
 
     80 of the 100 differ from one of the 500 in the weapon alone, and share half of their frames with it.
     """
-    lines = Path(__file__).with_name("reed_split.txt").read_text().splitlines()  # a name, then numbers from 1
+    lines = Path(__file__).with_name("reed_split.txt").read_text("utf-8").splitlines()  # a name, then numbers from 1
     return _split(*([int(word) - 1 for word in line.split()[1:]] for line in lines))
 
 

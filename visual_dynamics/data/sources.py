@@ -164,7 +164,7 @@ def _footage(spec: DataSpec, split: DataSplit, count: int | None, stream: bool) 
 def free_memory() -> int:
     """Bytes that a process may fill now: what the system says is available, or half of all where it says nothing."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError, IndexError, StopIteration):
         pass

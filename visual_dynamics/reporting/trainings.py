@@ -118,7 +118,7 @@ def read_log(folder: Path) -> list[dict[str, float]]:
     """The records of a log that hold the terms of the loss."""
     path = folder / "log.jsonl"
     try:
-        records = [json.loads(line) for line in path.read_text().splitlines()]
+        records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         found = [record for record in records if "squared_error" in record]
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error

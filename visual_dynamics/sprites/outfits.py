@@ -156,7 +156,7 @@ def draw_held_out(generator: Generator, seed: int = 0) -> list[str]:
 
 def held_out_items() -> frozenset[str]:
     """The committed list."""
-    return frozenset(HELD_OUT.read_text().split())
+    return frozenset(HELD_OUT.read_text("utf-8").split())
 
 
 def draw_outfit(

@@ -99,7 +99,9 @@ def create_app(settings: Settings) -> FastAPI:
     network = not is_loopback(settings.host)
     app.add_middleware(
         Guards,
-        gate=Gate("studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts, raters),
+        gate=Gate(
+            "studio", COOKIE, network, settings.token, settings.host, settings.allowed_hosts, raters, settings.frames
+        ),
         most_bytes=partial(_most_bytes, limits),
         rates=Rates(limits.requests_per_second, limits.burst),
     )

@@ -59,6 +59,7 @@ class Settings:
     port: int = 8200
     token: str | None = None  # needed in every request; there is one if other machines can connect
     allowed_hosts: tuple[str, ...] = ()  # further host names
+    frames: tuple[str, ...] = ()  # origins whose pages may show the studio in a frame
     models: tuple[str, ...] = ()  # files or Hub ids (owner/name@revision) beside the shipped ones
     device: str = "cpu"
     study: Path | None = None  # folder of a study with people, served under /study/

@@ -214,10 +214,10 @@ def offline_page(folder: Path, study: Study) -> bytes:
         "sessions": study.sessions,
         "pictures": {name: f"data:image/png;base64,{base64.b64encode(x).decode()}" for name, x in pictures.items()},
     }
-    style, script = (f"\n{(PAGE / name).read_text()}" for name in ("study.css", "study.js"))
+    style, script = (f"\n{(PAGE / name).read_text('utf-8')}" for name in ("study.css", "study.js"))
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     inside = json.dumps(data).replace("<", "\\u003c")  # no text can end the element that holds it
-    html = (PAGE / "study.html").read_text()
+    html = (PAGE / "study.html").read_text("utf-8")
     for old, new in {
         "<title>": f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>',
         '<link rel="stylesheet" href="study.css">': f"<style>{style}</style>",

@@ -266,7 +266,7 @@ class RunFolder:
     def log(self, record: dict[str, Any]) -> None:
         """Add one JSON line, and the same numbers to TensorBoard where it is installed."""
         try:
-            with self.log_file.open("a") as file:
+            with self.log_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
             self._tensorboard = self._tensorboard or _open_tensorboard(self.path / "tensorboard")
             if self._tensorboard is not None:
@@ -278,7 +278,7 @@ class RunFolder:
     def forget_after(self, step: int) -> None:
         """Drop log lines past the state that is resumed from: those steps are run again."""
         if self.log_file.exists():
-            kept = [line for line in self.log_file.read_text().splitlines() if _step_of(line) <= step]
+            kept = [line for line in self.log_file.read_text("utf-8").splitlines() if _step_of(line) <= step]
             write_atomically(self.log_file, "".join(line + "\n" for line in kept).encode())
 
     def save_picture(self, name: str, rows: Tensor) -> None:
