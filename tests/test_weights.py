@@ -1,9 +1,11 @@
 """The model file: what goes in comes out, in little space, and nothing else is taken for one."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub.errors import HTTPError
@@ -40,6 +42,17 @@ def test_round_trip(tiny_network: VisualDynamics, tmp_path: Path) -> None:
     with torch.no_grad():
         expected = tiny_network.eval()(frame, difference, None).difference
         torch.testing.assert_close(loaded.network(frame, difference, None).difference, expected, rtol=0, atol=5e-3)
+
+
+def test_the_digest_is_of_all_bytes_but_those_of_training_pictures(tiny_weights_file: Path) -> None:
+    data = tiny_weights_file.read_bytes()
+    digest = model_files.digest_of(data)
+    assert digest == hashlib.sha256(data).hexdigest() == load_weights(tiny_weights_file).digest
+    header = 8 + int.from_bytes(data[:8], "little")
+    for place in (header, (header + len(data)) // 2, len(data) - 1):
+        assert model_files.digest_of(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]) != digest
+    more = model_files.with_group(data, model_files.FAMILIAR, {"mean": np.zeros(3, np.float32)})
+    assert more != data and model_files.digest_of(more) == digest
 
 
 def test_posteriors_survive_one_byte_a_number() -> None:

@@ -14,6 +14,7 @@ from visual_dynamics.evaluation.motion_distribution import (
     EPSILON,
     MIN_VISIBLE,
     RANGE,
+    SEARCH,
     bins,
     histogram,
     joint_histogram,
@@ -91,6 +92,12 @@ class TestDisplacement:
     def test_x_is_to_the_right_and_y_down(self) -> None:
         moved = measure(paint((box(30, 30, 6), RED)), paint((box(33, 32, 6), RED)))
         assert moved.tolist() == [[3.0, 2.0]]
+
+    @pytest.mark.parametrize("far", [-SEARCH, SEARCH])
+    def test_the_search_reaches_its_bound_in_every_direction(self, far: int) -> None:
+        for dx, dy in ((far, 0), (0, far), (far, far)):
+            moved = measure(paint((box(32, 32, 6), RED)), paint((box(32 + dx, 32 + dy, 6), RED)))
+            assert moved.tolist() == [[dx, dy]]
 
     def test_each_object_has_its_own_motion_under_a_cover(self) -> None:
         """The square on top hides part of the disc in both frames, another part in each."""

@@ -51,6 +51,12 @@ def model_of(runs: Path, name: str) -> Model:
     return load(runs / name / "weights.safetensors")
 
 
+def test_the_floor_is_one_set_of_true_futures_against_another() -> None:
+    rows, floor = measure_motion({}, Extent(images=3, samples=12, seed=SEED), CPU, lambda step, share: None)
+    assert rows == {} and len(floor) == 4
+    assert min(value for value in floor.values() if value is not None) > 0.1  # the same set twice would give 0
+
+
 def test_ours_and_the_autoencoder_differ_in_the_kl_term_alone() -> None:
     planned = kl_term.plan_runs()
     assert list(planned) == [name.replace("z200", "z3200") for name in NAMES]

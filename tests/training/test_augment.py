@@ -16,6 +16,7 @@ from visual_dynamics.training.augment import (
     draw_all,
     placed,
     step_noise,
+    zoomed,
 )
 from visual_dynamics.training.config import TrainingConfig
 
@@ -164,3 +165,14 @@ def test_sprites_go_to_every_place_within_the_picture_and_no_other() -> None:
     up = placed(Pair(low, low), torch.tensor([[0.0, 0.0]]), 8).frame
     assert up.sum() == 9 and bool((up[..., :3, 0] == 1).all())  # nothing is drawn below its feet
     assert not placed(empty, torch.tensor([[0.9, 0.9]]), 8).frame.any()
+
+
+def test_zooming_shows_windows_of_the_frames() -> None:
+    frame = torch.rand(2, 3, 8, 8)
+    windows = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.25]])
+    small = zoomed(Pair(frame, frame), windows, 4).frame
+    torch.testing.assert_close(small[0], F.avg_pool2d(frame[0], 2))
+    torch.testing.assert_close(small[1], frame[1, :, 2:6, 4:])
+    drawn = draw("zoom", 2.0, 3, 1000, 0)
+    assert torch.equal(drawn, draw("zoom", 2.0, 3, 1000, 0)) and 0.4 < float((drawn[:, 0] == 1).float().mean()) < 0.6
+    assert drawn[:, 0].min() >= 0.5 and (drawn[:, 1:] >= 0).all() and (drawn[:, 1:] + drawn[:, :1] <= 1 + 1e-6).all()
