@@ -367,3 +367,33 @@ def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytes
     with pytest.raises(UserError, match=r"cannot fetch model.safetensors of 'someone/nothing'") as error:
         model_files.find_weights("someone/nothing")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["F16\n", "\r"])
+def test_a_header_that_breaks_a_line_is_an_error_of_one_line(
+    tiny_weights_file: Path, tmp_path: Path, dtype: str
+) -> None:
+    data = tiny_weights_file.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header["network.kernel_decoder.last.bias"]["dtype"] = dtype
+    text = json.dumps(header).encode()
+    (tmp_path / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+    with pytest.raises(UserError, match="not a complete safetensors file") as error:
+        load_weights(tmp_path / "m.safetensors")
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("background", ["white", None, 2, float("inf")])
+def test_a_background_that_is_no_grey_level_is_an_error(
+    tiny_weights_file: Path, tmp_path: Path, background: object
+) -> None:
+    data = tiny_weights_file.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    config = json.loads(header["__metadata__"]["network"]) | {"background": background}
+    header["__metadata__"]["network"] = json.dumps(config)
+    text = json.dumps(header).encode()
+    (tmp_path / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+    with pytest.raises(UserError, match="does not hold a whole visual-dynamics model"):
+        load_weights(tmp_path / "m.safetensors")

@@ -257,7 +257,11 @@ def test_presets_build_and_survive_json(name: str, latent: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}, {"warp": 3}]
+    "change",
+    [
+        *({"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}, {"warp": 3}),
+        *({"background": grey} for grey in (-0.1, 1.1, float("nan"), float("inf"))),
+    ],
 )
 def test_numbers_that_do_not_fit_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"\w"):

@@ -120,7 +120,7 @@ def split_shards(folder: Path, split: str) -> list[Shard]:
 def _format_of(path: Path) -> str | None:
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return content.get("format") if isinstance(content, dict) else None
 

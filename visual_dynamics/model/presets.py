@@ -35,6 +35,9 @@ class NetworkConfig:
     warp: int = 0  # the frame's pixels are moved at this many times its size; 0: only a difference, as in the paper
 
     def __post_init__(self) -> None:
+        numbers = (self.size, self.scales, self.motion_size, self.maps, self.kernel_size, self.decoder_kernel_size)
+        if not all(type(number) is int for number in (*numbers, self.latent, self.warp)):
+            raise ValueError("sizes and numbers of parts are whole numbers")
         if self.motion_layers[-1].channels != 2 * self.kernel_channels:
             raise ValueError(f"the last motion layer needs {2 * self.kernel_channels} channels")
         if self.image_layers[-1].channels != self.maps:
@@ -45,6 +48,8 @@ class NetworkConfig:
             raise ValueError(f"{self.scales} scales do not fit frames of {self.size} pixels")
         if not 1 <= self.latent <= 100_000 or self.difference_scale <= 0:
             raise ValueError("latent and difference_scale are positive")
+        if not 0 <= self.background <= 1:
+            raise ValueError("a background is a grey level from 0 to 1")
         if self.warp not in (0, 1, 2):
             raise ValueError("a frame is warped at its size or at twice its size")
         if self.motion_output_size() != self.kernel_size:

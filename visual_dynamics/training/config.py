@@ -278,7 +278,7 @@ def read_config_file(path: Path) -> TrainingConfig:
         if not isinstance(values, dict):
             raise ValueError("it is not a configuration")
         return config_from_dict(values)
-    except (OSError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 

@@ -163,5 +163,5 @@ def read_stages(folder: Path) -> list[TrainingConfig]:
         return [config_from_dict(values) for values in json.loads(path.read_text())]
     except FileNotFoundError:
         return [read_config(folder)]
-    except (OSError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
