@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test check bench docs clean
+.PHONY: demo train test check bench docs mutants fuzz kill clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -25,6 +25,15 @@ bench: .venv/development.stamp  ## speed, as ratios in one run; results in out/b
 
 docs: .venv/development.stamp  ## the documentation as a site: out/docs/site/index.html
 	$(BIN)/python docs/build.py out/docs
+
+mutants: .venv/development.stamp  ## is every small fault noticed by a test? hours; goes on where it was
+	$(BIN)/python -m tests.mutants.run --workers 2 --summary out/mutants.json
+
+fuzz: .venv/development.stamp  ## do readers stand damaged files? out/fuzz/fuzz.json
+	$(BIN)/python -m tests.fuzz.run
+
+kill: .venv/development.stamp  ## is anything lost when processes are killed, or a disk is full? out/kill.json
+	$(BIN)/python -m tests.kill.run
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'
