@@ -140,42 +140,44 @@ def run_tests(tests: tuple[str, ...]) -> tuple[int | None, str]:
 def table(records: list[dict[str, Any]]) -> list[str]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
-        counts[record["file"].split("/")[0] if "/" in record["file"] else "core"][record["outcome"]] += 1
-        counts["~all"][record["outcome"]] += 1
-    rows = sorted(counts.items())
-    return [f"{name.strip('~'):12} {100 * each['caught'] / each.total():5.1f} %  {dict(each)}" for name, each in rows]
+        for name in (record["file"].split("/")[0] if "/" in record["file"] else "core", "~all"):
+            counts[name][record["outcome"]] += 1
+    shares = {name: 100 * each["caught"] / max(1, each.total() - each["untried"]) for name, each in counts.items()}
+    return [f"{name.strip('~'):12} {shares[name]:5.1f} %  {dict(each)}" for name, each in sorted(counts.items())]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", help="faults with this regular expression in file, texts or reason")
-    options.add_argument("--workers", type=int, default=1)
+    options.add_argument("--workers", type=int, default=1, help="0: try nothing, show what is known")
     options.add_argument("--out", type=Path, default=ROOT / "out" / "mutants.jsonl", help="one line for each trial")
     options.add_argument("--summary", type=Path, help="also write a JSON of the last outcome of each fault")
     given = options.parse_args()
     chosen = [each for each in all_faults() if re.search(given.only, "\n".join(each[:4]))]
     alone = dict.fromkeys(Fault(NONE, "", "", "", (test,)) for each in chosen for test in each.tests)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    known: dict[Fault, dict[str, Any]] = {}
+    known = {each: each._asdict() | {"outcome": "untried"} for each in (*chosen, *alone)}
     for line in given.out.read_text().splitlines() if given.out.exists() else ():
-        record = json.loads(line)
-        known[Fault(*(record[name] for name in Fault._fields[:-1]), tuple(record["tests"]))] = record
-    left = [each for each in (*chosen, *alone) if known.get(each, {}).get("outcome") not in ("caught", "passed")]
-    with multiprocessing.Pool(given.workers, begin_worker) as pool:
-        for number, record in enumerate(pool.imap_unordered(tried, left), 1):
-            known[Fault(*(record[name] for name in Fault._fields))] = record
-            with given.out.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            words = record["reason"] or " ".join(record["tests"])
-            print(f"{number}/{len(left)} {record['outcome']:8} {record['file']}: {words}", flush=True)
-        pool.close()
-        pool.join()
+        known |= {of(record): record for record in [json.loads(line)] if of(record) in known}
+    left = [each for each, record in known.items() if record["outcome"] not in ("caught", "passed")]
+    if given.workers:
+        with multiprocessing.Pool(given.workers, begin_worker) as pool, given.out.open("a", buffering=1) as file:
+            for number, record in enumerate(pool.imap_unordered(tried, left), 1):
+                known[of(record)] = record
+                file.write(json.dumps(record | {"commit": commit()}) + "\n")
+                words = record["reason"] or " ".join(record["tests"])
+                print(f"{number}/{len(left)} {record['outcome']:8} {record['file']}: {words}", flush=True)
+            pool.close()
+            pool.join()
     print("\n".join(lines := table([known[each] for each in chosen])))
     if given.summary:
-        result = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "table": lines}
-        result |= {"faults": [known[each] for each in chosen], "tests": [known[each] for each in alone]}
+        result = {"date": time.strftime("%Y-%m-%d"), "table": lines, "records": list(known.values())}
         given.summary.write_text(json.dumps(result, indent=1) + "\n")
-    sys.exit(any(known[each]["outcome"] in ("stale", "error") for each in (*chosen, *alone)))
+    sys.exit(any(record["outcome"] in ("stale", "error") for record in known.values()))
+
+
+def of(record: dict[str, Any]) -> Fault:
+    return Fault(*(record[name] for name in Fault._fields[:-1]), tuple(record["tests"]))
 
 
 if __name__ == "__main__":
