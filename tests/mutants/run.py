@@ -119,6 +119,7 @@ def run_tests(tests: tuple[str, ...]) -> tuple[int | None, str]:
         log = Path(folder) / "log"
         if not (child := os.fork()):
             os.setsid()
+            multiprocessing.current_process()._config["daemon"] = False  # tests start processes of their own
             for stream in (1, 2):
                 os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
             import pytest
