@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -369,31 +370,35 @@ def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytes
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("dtype", ["F16\n", "\r"])
-def test_a_header_that_breaks_a_line_is_an_error_of_one_line(
-    tiny_weights_file: Path, tmp_path: Path, dtype: str
-) -> None:
-    data = tiny_weights_file.read_bytes()
+def with_header(data: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
-    header["network.kernel_decoder.last.bias"]["dtype"] = dtype
+    change(header)
     text = json.dumps(header).encode()
-    (tmp_path / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+    return len(text).to_bytes(8, "little") + text + data[start:]
+
+
+@pytest.mark.parametrize("dtype", ["F16\n", "\r"])
+def test_a_header_with_line_breaks_is_an_error_of_one_line(tiny_weights_file: Path, tmp_path: Path, dtype: str) -> None:
+    data = with_header(
+        tiny_weights_file.read_bytes(), lambda header: header["network.kernel_decoder.last.bias"].update(dtype=dtype)
+    )
+    (tmp_path / "m.safetensors").write_bytes(data)
     with pytest.raises(UserError, match="not a complete safetensors file") as error:
         load_weights(tmp_path / "m.safetensors")
     assert len(str(error.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("background", ["white", None, 2, float("inf")])
-def test_a_background_that_is_no_grey_level_is_an_error(
-    tiny_weights_file: Path, tmp_path: Path, background: object
+@pytest.mark.parametrize(
+    "change", [{"background": "white"}, {"background": None}, {"background": 2}, {"size": 16.0}, {"image_layers": []}]
+)
+def test_a_configuration_of_impossible_values_is_an_error(
+    tiny_weights_file: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    data = tiny_weights_file.read_bytes()
-    start = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:start])
-    config = json.loads(header["__metadata__"]["network"]) | {"background": background}
-    header["__metadata__"]["network"] = json.dumps(config)
-    text = json.dumps(header).encode()
-    (tmp_path / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+    def changed(header: dict[str, Any]) -> None:
+        config = json.loads(header["__metadata__"]["network"]) | change
+        header["__metadata__"]["network"] = json.dumps(config)
+
+    (tmp_path / "m.safetensors").write_bytes(with_header(tiny_weights_file.read_bytes(), changed))
     with pytest.raises(UserError, match="does not hold a whole visual-dynamics model"):
         load_weights(tmp_path / "m.safetensors")
