@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo train test test-matrix check bench docs notebooks locked lock clean
+.PHONY: demo train test test-matrix check bench docs notebooks mutants fuzz kill locked lock clean
 
 demo: .venv/runtime.stamp  ## a page with futures of several images: out/demo/index.html
 	$(BIN)/visual-dynamics demo --out out/demo --overwrite
@@ -43,6 +43,15 @@ lock: .venv/bin/python  ## requirements.lock, again after a change of constraint
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-emit-package torch --no-header --no-annotate \
 		constraints.txt -o requirements.lock
+
+mutants: .venv/development.stamp  ## is every small fault noticed by a test? hours; goes on where it was
+	$(BIN)/python -m tests.mutants.run --workers 2 --summary out/mutants.json
+
+fuzz: .venv/development.stamp  ## do readers stand damaged files? out/fuzz/fuzz.json
+	$(BIN)/python -m tests.fuzz.run
+
+kill: .venv/development.stamp  ## is anything lost when processes are killed, or a disk is full? out/kill.json
+	$(BIN)/python -m tests.kill.run
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "visual-dynamics needs Python 3.11 or later")'

@@ -1,11 +1,14 @@
 """The model file: what goes in comes out, in little space, and nothing else is taken for one."""
 
+import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub.errors import HTTPError
@@ -96,6 +99,17 @@ def test_files_that_are_too_large(tiny_weights_file: Path, tmp_path: Path) -> No
     assert "too large" in error_of(path)
     header = metadata_of(tiny_weights_file) | {"training": " " * model_files.MAX_HEADER + "{}"}
     assert "too large" in error_of(changed(tiny_weights_file, path, header))
+
+
+def test_the_digest_is_of_all_bytes_but_those_of_training_pictures(tiny_weights_file: Path) -> None:
+    data = tiny_weights_file.read_bytes()
+    digest = model_files.digest_of(data)
+    assert digest == hashlib.sha256(data).hexdigest() == load_weights(tiny_weights_file).digest
+    header = 8 + int.from_bytes(data[:8], "little")
+    for place in (header, (header + len(data)) // 2, len(data) - 1):
+        assert model_files.digest_of(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]) != digest
+    more = model_files.with_group(data, model_files.FAMILIAR, {"mean": np.zeros(3, np.float32)})
+    assert more != data and model_files.digest_of(more) == digest
 
 
 def test_posteriors_survive_one_byte_a_number() -> None:
@@ -413,3 +427,37 @@ def test_a_hub_that_cannot_be_reached_is_an_error_of_one_line(monkeypatch: pytes
     with pytest.raises(UserError, match=r"cannot fetch model.safetensors of 'someone/nothing'") as error:
         model_files.find_weights("someone/nothing@main")
     assert "\n" not in str(error.value)
+
+
+def with_header(data: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    change(header)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[start:]
+
+
+@pytest.mark.parametrize("dtype", ["F16\n", "\r"])
+def test_a_header_with_line_breaks_is_an_error_of_one_line(tiny_weights_file: Path, tmp_path: Path, dtype: str) -> None:
+    data = with_header(
+        tiny_weights_file.read_bytes(), lambda header: header["network.kernel_decoder.last.bias"].update(dtype=dtype)
+    )
+    (tmp_path / "m.safetensors").write_bytes(data)
+    with pytest.raises(UserError, match="not a complete safetensors file") as error:
+        load_weights(tmp_path / "m.safetensors")
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"background": "white"}, {"background": None}, {"background": 2}, {"size": 16.0}, {"image_layers": []}]
+)
+def test_a_configuration_of_impossible_values_is_an_error(
+    tiny_weights_file: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    def changed(header: dict[str, Any]) -> None:
+        config = json.loads(header["__metadata__"]["network"]) | change
+        header["__metadata__"]["network"] = json.dumps(config)
+
+    (tmp_path / "m.safetensors").write_bytes(with_header(tiny_weights_file.read_bytes(), changed))
+    with pytest.raises(UserError, match="does not hold a whole visual-dynamics model"):
+        load_weights(tmp_path / "m.safetensors")

@@ -170,7 +170,7 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
     except SafetensorError as error:
-        raise UserError(f"{path} is not a complete safetensors file: {error}") from error
+        raise UserError(f"{path} is not a complete safetensors file: {' '.join(str(error).split())}") from error
     _check_format(path, metadata)
     with whole_model(path):
         config = NetworkConfig.from_dict(parse_json(metadata["network"]))
@@ -185,7 +185,7 @@ def whole_model(path: Path) -> Iterator[None]:
     """What goes wrong inside, where the parts of a model are taken from its file, becomes a UserError of one line."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         reason = lines[:2][-1].strip()[:200]  # PyTorch gives the reason in its second line
         raise UserError(f"{path} does not hold a whole visual-dynamics model: {reason}") from error
@@ -201,7 +201,7 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
         raise UserError(f"{path} is a safetensors file, but not a visual-dynamics model")
     if version not in READABLE:
         known = " and ".join(map(str, READABLE))
-        raise UserError(f"{path} has format version {version}; this program reads versions {known}")
+        raise UserError(f"{path} has format version {version!r}; this program reads versions {known}")
 
 
 # --- bytes ---

@@ -214,6 +214,13 @@ def test_only_a_picture_beside_the_json_is_read(tmp_path: Path, image: str) -> N
     assert "only a file beside the JSON is read" in complaint(tmp_path / "in", changed("meta/image", image))
 
 
+@pytest.mark.parametrize("image", ["\n", "hero\r.png", "\x1b[2J"])
+def test_a_picture_whose_name_breaks_a_line_is_an_error_of_one_line(tmp_path: Path, image: str) -> None:
+    with pytest.raises(UserError, match="there is no such file") as error:
+        read_aseprite(write(tmp_path, changed("meta/image", image)))
+    assert str(error.value).isprintable()
+
+
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.json: there is no such file"):
         read_sheet(tmp_path / "nothing.json")

@@ -49,10 +49,12 @@ def test_bad_tensors_are_an_error(frames: torch.Tensor, next_frames: torch.Tenso
         Pairs.of(frames, next_frames)
 
 
-def test_halving_averages_four_pixels() -> None:
-    frames = some_pairs(height=8, width=8).frames
-    blocks = frames.float().unflatten(3, (4, 2)).unflatten(2, (4, 2)).mean((3, 5))
-    assert (resize_frames(frames, 4).float() - blocks).abs().max() <= 0.5
+@pytest.mark.parametrize("factor", [2, 4])
+def test_shrinking_averages_all_pixels(factor: int) -> None:
+    """A bilinear sample sees four of them: at a factor of 2 that is all, at 4 a quarter."""
+    frames, size = some_pairs(height=8, width=8).frames, 8 // factor
+    blocks = frames.float().unflatten(3, (size, factor)).unflatten(2, (size, factor)).mean((3, 5))
+    assert (resize_frames(frames, size).float() - blocks).abs().max() <= 0.5
 
 
 def test_resizing_keeps_what_fits_already() -> None:

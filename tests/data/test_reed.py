@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -59,6 +60,11 @@ class TestSplits:
         assert tuple(map(len, parts)) == counts
         assert sorted(np.concatenate(parts).tolist()) == list(range(672))
         assert all((np.diff(part) > 0).all() for part in parts)
+
+    def test_reeds_split_is_his(self) -> None:
+        """A digest of what sprites_splits.mat holds, with numbers from 0: see test_reed_real.py."""
+        numbers = " ".join(str(number) for part in reed_split() for number in part.tolist())
+        assert hashlib.sha256(numbers.encode()).hexdigest()[:16] == "046038cb16e6490e"
 
     def test_characters_without_a_twin_in_training(self) -> None:
         split = Split(np.array([0, 3, 6]), np.array([8]), np.array([1, 2, 4, 5, 7, 9]))

@@ -92,6 +92,12 @@ class TestDisplacement:
         moved = measure(paint((box(30, 30, 6), RED)), paint((box(33, 32, 6), RED)))
         assert moved.tolist() == [[3.0, 2.0]]
 
+    @pytest.mark.parametrize("far", [-7.75, 7.75])
+    def test_the_search_reaches_seven_pixels_and_a_fraction_in_every_direction(self, far: float) -> None:
+        for dx, dy in ((far, 0), (0, far), (far, far)):
+            moved = measure(paint((box(32, 32, 6), RED)), paint((box(32 + dx, 32 + dy, 6), RED)))
+            assert (moved - torch.tensor([dx, dy])).abs().max() <= 1 / 16
+
     def test_each_object_has_its_own_motion_under_a_cover(self) -> None:
         """The square on top hides part of the disc in both frames, another part in each."""
         before = paint((disc(30, 30, 8), BLUE), (box(37, 34, 6), RED))

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.characters import noise_characters
+from visual_dynamics.data import reed
 from visual_dynamics.data.shapes import draw_scenes, images
+from visual_dynamics.errors import UserError
+from visual_dynamics.experiments import familiarity
 from visual_dynamics.experiments.familiarity import (
     KINDS,
     OWN,
@@ -43,6 +47,20 @@ def test_pictures_are_of_test_scenes_alone() -> None:
     for split in ("train", "validation", "test"):
         drawn = images(draw_scenes(5, 0, split), rendering="smooth", size=128).permute(0, 2, 3, 1).numpy()
         assert (np.stack(shown["shapes"]) == drawn).all() == (split == "test")
+
+
+def test_characters_and_scenes_are_those_that_nothing_was_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def characters(folder: Path, numbers: Any) -> Any:
+        asked.append(numbers.tolist())
+        return noise_characters(1)
+
+    monkeypatch.setattr(reed, "read_characters", characters)
+    monkeypatch.setattr(familiarity, "open_pairs", lambda folder, split: asked.append(split))
+    with pytest.raises(UserError, match="holds out no scenes"):  # as the pairs are None
+        pictures(FamiliarityOptions(sprites=Path("sprites"), footage=Path("footage")), 5)
+    assert asked == [reed.reed_split().test.tolist(), "held-out"]
 
 
 def test_a_picture_is_moved_up_and_to_the_right() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -62,7 +63,18 @@ def test_images_show_the_circle_where_it_is_poked() -> None:
 def test_few_futures_of_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"SMALL_IMAGES": 1, "SMALL_POKES": 8, "SMALL_CODES": 24}.items():
         monkeypatch.setattr(poke, name, value)
+    drawn: list[Bank] = []
+    true_bank = poke.true_bank
+
+    def kept(*given: Any) -> Any:
+        found = true_bank(*given)
+        drawn.append(found[1])
+        return found
+
+    monkeypatch.setattr(poke, "true_bank", kept)
     made = poke.compute(poke.PokeOptions(small=True), CPU, lambda step, share: None)
+    truth, floor = drawn  # the floor is not the truth itself
+    assert not torch.equal(truth.circle.nan_to_num(), floor.circle.nan_to_num())
     assert set(made.pictures) == {"poke_futures.png"}
     result = json.loads(json.dumps(made.numbers))
     assert result["protocol"] | {"epsilon": 0} == {

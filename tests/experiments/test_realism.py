@@ -173,6 +173,19 @@ def inputs(seed: int) -> Judged:
     return realism.draw_inputs(sprites.sprite_pairs(characters.subset([0]), size=64), test, 150, 10_000, seed)
 
 
+def test_each_input_has_a_future_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def method(frames: Tensor, seeds: list[int]) -> Tensor:
+        asked.extend(seeds)
+        return frames
+
+    monkeypatch.setattr(realism, "PART", 2)
+    given = inputs(0)
+    made = realism.sample_futures(method, given, 3, CPU, "ours", lambda step, share: None)
+    assert torch.equal(made, given.frames) and len(asked) == len(set(asked)) == len(given.frames)
+
+
 def test_no_family_is_both_learned_from_and_asked_about() -> None:
     for seed in range(3):
         made = inputs(seed)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from visual_dynamics.api import load
 from visual_dynamics.baselines import FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.motion_tables import kl_tables
 from visual_dynamics.evaluation.shapes import ShapeImages, generated_images
 from visual_dynamics.experiments import shapes as experiment
 from visual_dynamics.experiments.shapes import (
@@ -79,6 +81,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list]:
         patch.setattr(experiment, "TRUTHS", 5)
         patch.setattr(api, "fit_prior", lambda stored: fit_prior(first_posteriors(stored, 100)))
         patch.setattr(experiment, "sampled_motions", spy)
+        patch.setattr(experiment, "kl_tables", partial(kl_tables, draws=50))  # of 1,000
         options = ShapesOptions(samples=6, pairs=folder, seeds="shapes-texture")
         made = compute(options, CPU, lambda step, share: None).numbers
     return json.loads(json.dumps(made)), sampled

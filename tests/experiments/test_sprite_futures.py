@@ -51,11 +51,13 @@ def still(frame: Any, z: Any) -> Any:
     return frame
 
 
-def a_model(asked: list[np.ndarray]) -> Any:
+def a_model(asked: list[np.ndarray], seeds: list[int] | None = None) -> Any:
     """It copies, and keeps what it was asked about."""
 
     def sample(frame: np.ndarray, n: int, seed: int) -> np.ndarray:
         asked.append(frame)
+        if seeds is not None:
+            seeds.append(seed)
         return np.repeat(frame[None], n, 0)
 
     predictor = SimpleNamespace(
@@ -82,8 +84,9 @@ def test_a_cast_is_distinct_and_of_the_items_asked_for(checkout: Path) -> None:
 def test_unseen_characters_are_measured_and_flow_does_not_know_them(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faults: characters of training items are measured; Flow's library holds those that are measured."""
+    """Faults: characters of training items are measured; Flow's library holds those measured; one z for all."""
     asked: list[np.ndarray] = []
+    seeds: list[int] = []
     drawn: list[list[PackedCharacter]] = []
     libraries = []
     flow = sprite_futures.FlowTransfer
@@ -96,10 +99,11 @@ def test_unseen_characters_are_measured_and_flow_does_not_know_them(
         libraries.append(pairs)
         return flow(pairs)
 
-    monkeypatch.setattr(sprite_futures, "load", lambda *_: a_model(asked))
+    monkeypatch.setattr(sprite_futures, "load", lambda *_: a_model(asked, seeds))
     monkeypatch.setattr(sprite_futures, "draw_cast", kept_cast)
     monkeypatch.setattr(sprite_futures, "FlowTransfer", kept_flow)
     made = sprite_futures.compute(sprite_futures.DistributionOptions(lpc=checkout, samples=3), CPU, ignore)
+    assert seeds[::2] == seeds[1::2] == list(range(18))  # of both models: each frame has samples of its own
     unseen = {frame.tobytes() for one in drawn[0] for frame in one.over_black(range(len(one.index)))}
     assert {frame.tobytes() for frame in asked} <= unseen
     assert all(keys(one) & HELD_OUT for one in drawn[0])

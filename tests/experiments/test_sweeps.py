@@ -5,6 +5,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from visual_dynamics.api import load
 from visual_dynamics.cli.main import app
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
-from visual_dynamics.evaluation.motion_tables import Motions
+from visual_dynamics.evaluation import trained_shapes
+from visual_dynamics.evaluation.motion_tables import Motions, kl_tables
 from visual_dynamics.evaluation.shapes import Extent
 from visual_dynamics.evaluation.trained_shapes import compare, measure_motion, sampler_of
 from visual_dynamics.experiments import EXPERIMENTS, latents, sweeps
@@ -40,6 +42,7 @@ def smaller() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     few = {"pairs": 32, "batch": 8, "steps": 6, "warmup": 1, "kl_warmup": 2, "log_every": 1}
     patch.setattr(sweeps, "SMALL", few)
+    patch.setattr(trained_shapes, "kl_tables", partial(kl_tables, draws=50))  # of 1,000
     for name, value in (
         ("SMALL_PAIRS", 20),
         ("HELD_OUT", 10),

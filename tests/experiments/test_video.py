@@ -167,10 +167,14 @@ def test_inputs_come_from_every_scene_in_turn(folder: Path) -> None:
     assert [one.place for one in draw_inputs(pairs, takes, 6, 1)] != [one.place for one in inputs]
 
 
+seeds: list[int] = []  # of the predictions of the ruler below
+
+
 class Known(video.Ruler):
     """The methods return what a test wants."""
 
     def predictions(self, one: Input, seed: int, many: int) -> dict[str, torch.Tensor]:
+        seeds.append(seed)
         _, (frame, truth) = self.pair(one)
         copies, truths = (x.repeat(many, 1, 1, 1) for x in (frame, truth))
         return {
@@ -207,8 +211,10 @@ def test_oracles(folder: Path, times: int) -> None:
     _, pairs, takes, _ = opened(folder, 16 * times)
     small = pairs.resized(16)
     inputs = draw_inputs(small, takes, 8, 0)
-    ruler = Known(None, None, pairs, times, 0)  # type: ignore[arg-type]
+    ruler = Known(None, None, pairs, times, 5)  # type: ignore[arg-type]
+    seeds.clear()
     sums, seen, rows = ruler.measure(inputs, 12, ignore)
+    assert seeds == list(range(5, 13))  # each input has futures of its own
     found = by_scene([one.take.scene for one in inputs], sums, [one.where for one in inputs])
     assert set(found["scenes"]) == {take.scene for take in takes}
     for each in (found["rows"], *(scene["rows"] for scene in found["scenes"].values())):
@@ -224,7 +230,7 @@ def test_oracles(folder: Path, times: int) -> None:
         assert (frame.int() - small.store[small.first[one.place]].int()).abs().max() <= 1
         assert torch.equal(copied, frame) and torch.equal(flowed, frame) and torch.equal(sampled, truth)
         assert np.array_equal(row.truth, truth.permute(1, 2, 0).numpy()) and len(row.samples) == video.SAMPLES
-    assert len(ruler.look(inputs, 5, ignore)) == 3
+    assert len(ruler.look(inputs, 5, ignore)) == 3 and seeds[8:] == [10, 11, 12]
     assert torch.equal(ruler.look(inputs, 7, ignore)[0].plain, seen[7].plain)
 
 

@@ -106,6 +106,24 @@ def test_the_better_half_is_kept(model_and_folder: tuple[Model, Path], tmp_path:
     assert len(kept.weights.posteriors) == history["kept"] and kept.weights.training["carried_over"] == history
 
 
+def test_the_kept_half_has_the_greatest_scores(
+    model_and_folder: tuple[Model, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder = model_and_folder
+    read: list[Posterior] = []
+
+    def scores(predictor: object, posterior: Posterior, *_: object) -> Tensor:
+        read.append(posterior)
+        return posterior.mean[:, 0]
+
+    monkeypatch.setattr(carry_over, "score_codes", scores)
+    kept = carry_over.with_codes_that_carry_over(model, folder).posteriors
+    found = kept.posterior(torch.arange(len(kept))).mean
+    every, dimensions = read[0].mean, kept.dimensions.long()
+    places = torch.cdist(found[:, dimensions], every[:, dimensions]).argmin(1)  # codes are stored rounded
+    assert set(places.tolist()) == set(every[:, 0].argsort(descending=True)[: len(kept)].tolist())
+
+
 def test_much_footage_is_tried_in_part(model_and_folder: tuple[Model, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model, folder = model_and_folder
     monkeypatch.setattr(carry_over, "CODES", 6)

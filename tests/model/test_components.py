@@ -10,7 +10,7 @@ from torch import nn
 from tests.conftest import seeded
 from visual_dynamics.model.image_encoder import ImageEncoder, resize
 from visual_dynamics.model.kernel_decoder import KernelDecoder
-from visual_dynamics.model.layers import latent_scale
+from visual_dynamics.model.layers import ConvBlock, latent_scale
 from visual_dynamics.model.motion_decoder import MotionDecoder, enlarged_convolution
 from visual_dynamics.model.motion_encoder import MotionEncoder, Posterior, bounded
 from visual_dynamics.model.network import VisualDynamics
@@ -24,10 +24,18 @@ def convolutions(module: nn.Module) -> list[tuple[int, int]]:
     return [(m.out_channels, m.kernel_size[0]) for m in module.modules() if isinstance(m, nn.Conv2d)]
 
 
+def pooled(module: nn.Module) -> list[bool]:
+    """Whether each block is followed by a pooling, in order."""
+    return [
+        any(isinstance(part, nn.MaxPool2d) for part in block) for block in module.modules() if type(block) is ConvBlock
+    ]
+
+
 def test_motion_encoder_is_the_paper_s() -> None:
     encoder = MotionEncoder(PAPER).eval()
     assert convolutions(encoder) == [(96, 5), (96, 5), (128, 5), (128, 5), (256, 5), (256, 5)]
     assert sum(isinstance(m, nn.BatchNorm2d) for m in encoder.modules()) == 5  # none on the last layer
+    assert pooled(encoder) == [True, True, False, True, True]
     with torch.no_grad():
         mean, log_variance = encoder(torch.zeros(1, 3, 64, 64), torch.zeros(1, 3, 64, 64))
     assert mean.shape == log_variance.shape == (1, 3200)
@@ -50,6 +58,7 @@ def test_kernel_decoder_is_the_paper_s() -> None:
 def test_image_encoder_is_the_paper_s() -> None:
     encoder = ImageEncoder(PAPER).eval()
     assert convolutions(encoder) == [(64, 5), (64, 5), (64, 5), (32, 5)] * 4
+    assert pooled(encoder) == [True, True, False, False] * 4
     assert encoder.sizes == (256, 128, 64, 32)
     with torch.no_grad():
         maps = encoder(torch.zeros(1, 3, 64, 64))
@@ -248,7 +257,11 @@ def test_presets_build_and_survive_json(name: str, latent: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}, {"warp": 3}]
+    "change",
+    [
+        *({"size": 63}, {"latent": 0}, {"motion_size": 64}, {"maps": 16}, {"difference_scale": 0.0}, {"warp": 3}),
+        *({"background": grey} for grey in (-0.1, 1.1, float("nan"), float("inf"))),
+    ],
 )
 def test_numbers_that_do_not_fit_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"\w"):

@@ -5,7 +5,8 @@ import json
 import torch
 
 from visual_dynamics.data import shapes
-from visual_dynamics.relations.graph import LEVEL, STRENGTH, find_relations, relations_of
+from visual_dynamics.relations.dependence import Dependence
+from visual_dynamics.relations.graph import LEVEL, STRENGTH, Relations, find_relations, relations_of
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.weights import Weights
 
@@ -49,3 +50,11 @@ def test_a_network_gives_the_same_graph_for_the_same_seed(tiny_weights: Weights)
     frame[:, 4:9, 4:9] = torch.tensor([0.9, 0.5, 0.1])[:, None, None]
     found, again = (find_relations(predictor, frame, source, samples=6, seed=3) for _ in range(2))
     assert found.graph() == again.graph() and found.motions.shape == (6, len(found.masks), 2)
+
+
+def test_an_edge_is_strong_and_no_chance() -> None:
+    def pair(strength: float, p: float) -> Dependence:
+        return Dependence(0, 1, strength, p, (1.0, 0.0), (0.0, 1.0), 1.0, 64)
+
+    pairs = [pair(1.0, LEVEL), pair(0.9, 1.01 * LEVEL), pair(STRENGTH, 0.001), pair(0.99 * STRENGTH, 0.001)]
+    assert Relations(torch.zeros(2, 1, 1), torch.zeros(64, 2, 2), [], pairs).edges == [pairs[0], pairs[2]]

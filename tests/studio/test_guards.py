@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from visual_dynamics import web
 from visual_dynamics.connections import is_loopback
 from visual_dynamics.studio.app import create_app
 from visual_dynamics.studio.state import Limits, Settings
@@ -72,6 +73,27 @@ def test_rates_are_bounded_for_each_client() -> None:
     rates = Rates(per_second=0.001, burst=3)
     assert [rates.wait("one") > 0 for _ in range(5)] == [False] * 3 + [True] * 2
     assert rates.wait("another") == 0
+
+
+def test_a_client_that_waits_as_long_as_told_may_go_on() -> None:
+    now = 50.0
+    rates = Rates(per_second=2.0, burst=3, clock=lambda: now)
+    assert [rates.wait("one") for _ in range(4)] == [0, 0, 0, 0.5]
+    now += 0.25
+    assert rates.wait("one") == 0.25  # half of a request has come back
+    now += 0.25
+    assert [rates.wait("one") for _ in range(2)] == [0, 0.5]
+    now += 1000
+    assert [rates.wait("one") for _ in range(4)] == [0, 0, 0, 0.5]  # never more than at first
+
+
+def test_the_longest_silent_address_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "MOST_CLIENTS", 2)
+    rates = Rates(per_second=0.001, burst=1)
+    assert [rates.wait(name) > 0 for name in ("one", "two", "one", "three", "one", "two")] == [
+        *(False, False, True, False),
+        *(True, False),  # "two" was forgotten for "three"
+    ]
 
 
 def test_too_fast_is_told(studio_settings: Settings) -> None:

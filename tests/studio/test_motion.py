@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from visual_dynamics.studio.motion import Arrow, arrows_between, in_words
+from visual_dynamics.studio.motion import REACH, Arrow, arrows_between, in_words
 
 
 @pytest.mark.parametrize(
-    ("dx", "dy", "words"), [(5, 0, "left–right"), (0, -4, "up–down"), (4, -4, "diagonal ↗"), (4, 4, "diagonal ↘")]
+    ("dx", "dy", "words"),
+    [
+        *((5, 0, "left–right"), (0, -4, "up–down"), (4, -4, "diagonal ↗"), (4, 4, "diagonal ↘")),
+        *((REACH, 0, "left–right"), (-REACH, 0, "left–right"), (0, REACH, "up–down"), (0, -REACH, "up–down")),
+    ],
 )
 def test_a_square_that_moves(dx: int, dy: int, words: str) -> None:
     torch.manual_seed(0)

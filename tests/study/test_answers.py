@@ -9,7 +9,7 @@ import pytest
 from tests.study.conftest import CHOICE, REALISTIC, write_study
 from visual_dynamics.errors import UserError
 from visual_dynamics.study import answers as module
-from visual_dynamics.study.answers import FILE, Answer, AnswerStore, StudyFullError
+from visual_dynamics.study.answers import FILE, Answer, AnswerStore, StudyFullError, to_csv
 from visual_dynamics.study.folder import read_study
 
 
@@ -31,6 +31,16 @@ def test_answers_and_token_are_there_for_the_next_process(folder: Path, store: A
     store.record(rater, Answer(0, "right", 5))
     again = AnswerStore(folder, read_study(folder), create=False)  # the first one is still open, as after a crash
     assert again.answers(rater) == [Answer(0, "right", 5)] and again.token == store.token and len(again.token) > 20
+
+
+def test_the_export_has_no_rater_s_id(store: AnswerStore) -> None:
+    """Who knows it could answer in the rater's name."""
+    raters = [store.join().id for _ in range(3)]
+    for rater in reversed(raters):
+        store.record(rater, Answer(0, "left", 5))
+    text = to_csv(store.rows())
+    assert not any(rater in text for rater in raters)
+    assert [line.split(",")[0] for line in text.splitlines()] == ["rater", "1", "2", "3"]
 
 
 def test_commits_wait_for_the_disk(store: AnswerStore) -> None:

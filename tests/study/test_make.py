@@ -14,9 +14,9 @@ from tests.study.conftest import CHOICE, write_study
 from visual_dynamics.data.pairs import Pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.study.answers import AnswerStore
-from visual_dynamics.study.design import Design
+from visual_dynamics.study.design import Design, StudyClip
 from visual_dynamics.study.folder import Study, read_study
-from visual_dynamics.study.make import make_study, strip, torn
+from visual_dynamics.study.make import ClipMaker, make_study, strip, torn
 
 DESIGN = Design("choice", ("ours", "copy"), (8, 16), inputs=4, trials=4, sessions=4, obvious=2, seed=3)
 Make = Callable[..., Study]
@@ -99,6 +99,21 @@ def test_samples_of_realistic_motion(make: Make, tmp_path: Path) -> None:
     assert kinds == [("control", 0), *[("ours", n) for n in (0, 0, 1, 1, 2, 2)], ("real", 0), ("real", 0), ("torn", 0)]
     pictures = {(tmp_path / "study" / f"{name}.png").read_bytes() for name in study.clips}
     assert len(pictures) == len(study.clips)
+
+
+def test_each_input_and_sample_has_a_seed_of_its_own(tiny_pairs: Pairs) -> None:
+    """The same z for all inputs would make one motion's luck that of a method."""
+    asked: list[int] = []
+
+    class Spy:
+        def sample(self, frame: torch.Tensor, seeds: list[int]) -> torch.Tensor:
+            asked.extend(seeds)
+            return frame.repeat(len(seeds), 1, 1, 1)
+
+    maker = ClipMaker(tiny_pairs, {"ours": Spy()}, snapped=False, seed=3)
+    for number in range(4):
+        maker.clips_of(number, [StudyClip(number, "ours", 16, sample) for sample in range(3)])
+    assert len(asked) == len(set(asked)) == 12
 
 
 def test_no_tile_of_a_torn_picture_stays() -> None:

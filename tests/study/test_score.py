@@ -7,11 +7,13 @@ from statistics import mean
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from visual_dynamics.study.answers import Row, to_csv
 from visual_dynamics.study.design import OBVIOUS, Design, plan_sessions
 from visual_dynamics.study.folder import Study, name_clips
-from visual_dynamics.study.score import score, student_quantile, table_text
+from visual_dynamics.study.score import _percentiles, score, student_quantile, table_text
 
 RATES = {("ours", 32): 0.42, ("ours", 64): 0.36, ("flow", 32): 0.30, ("flow", 64): 0.2}
 
@@ -104,6 +106,15 @@ def test_few_and_unanimous_raters_have_wilsons_interval_alone() -> None:
     assert row["share"] == 0 and row["by_raters"] is None and row["wilson"][1] == pytest.approx(0.161, abs=0.001)
     (alone,) = score(study, never[:4])["rows"]
     assert alone["by_raters"] is None and alone["raters"] == 1
+
+
+@pytest.mark.parametrize("raters", [3, 5, 20, 200])
+def test_intervals_are_widened_for_few_raters(raters: int) -> None:
+    """Hesterberg's expanded percentiles: those of a normal distribution at the quantile of Student's t, corrected."""
+    drawn = np.linspace(0, 1, 100_001)
+    tail = norm.cdf(-((raters / (raters - 1)) ** 0.5) * student.ppf(0.975, raters - 1))
+    assert _percentiles(drawn, raters) == pytest.approx((tail, 1 - tail), rel=0.1, abs=1e-4)
+    assert tail < 0.025
 
 
 def test_no_one_counts() -> None:

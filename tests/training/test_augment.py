@@ -16,6 +16,7 @@ from visual_dynamics.training.augment import (
     draw_all,
     placed,
     step_noise,
+    zoomed,
 )
 from visual_dynamics.training.config import TrainingConfig
 
@@ -54,7 +55,7 @@ def test_the_motion_encoder_sees_a_sprite_at_another_place() -> None:
 def test_what_changes_both_alike_changes_the_view_of_another_character() -> None:
     config = TrainingConfig(preset="tiny", latent=None, batch=8, augment=("mirror", "reverse"))
     drawn = draw_all(config, 3, slice(0, 8))
-    one, other = random_pair(16, 8), random_pair(16, 8)
+    one, other = random_pair(16, 8), random_pair(16, 8, seed=1)
     pair, view = apply_all(one, drawn, 16, other)
     assert torch.equal(pair.frame, apply_all(one, drawn, 16)[0].frame)
     assert torch.equal(view.next_frame, apply_all(other, drawn, 16)[0].next_frame)
@@ -87,8 +88,8 @@ def test_mixed_seeds_do_not_meet() -> None:
     assert len({mix(seed, number) for seed in range(50) for number in range(200)}) == 10_000
 
 
-def random_pair(size: int, count: int = 2) -> Pair:
-    frames = torch.rand(2, count, 3, size, size, generator=torch.Generator().manual_seed(0))
+def random_pair(size: int, count: int = 2, seed: int = 0) -> Pair:
+    frames = torch.rand(2, count, 3, size, size, generator=torch.Generator().manual_seed(seed))
     return Pair(*frames)
 
 
@@ -164,3 +165,14 @@ def test_sprites_go_to_every_place_within_the_picture_and_no_other() -> None:
     up = placed(Pair(low, low), torch.tensor([[0.0, 0.0]]), 8).frame
     assert up.sum() == 9 and bool((up[..., :3, 0] == 1).all())  # nothing is drawn below its feet
     assert not placed(empty, torch.tensor([[0.9, 0.9]]), 8).frame.any()
+
+
+def test_zooming_shows_windows_of_the_frames() -> None:
+    frame = torch.rand(2, 3, 8, 8)
+    windows = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.25]])
+    small = zoomed(Pair(frame, frame), windows, 4).frame
+    torch.testing.assert_close(small[0], F.avg_pool2d(frame[0], 2))
+    torch.testing.assert_close(small[1], frame[1, :, 2:6, 4:])
+    drawn = draw("zoom", 2.0, 3, 1000, 0)
+    assert torch.equal(drawn, draw("zoom", 2.0, 3, 1000, 0)) and 0.4 < float((drawn[:, 0] == 1).float().mean()) < 0.6
+    assert drawn[:, 0].min() >= 0.5 and (drawn[:, 1:] >= 0).all() and (drawn[:, 1:] + drawn[:, :1] <= 1 + 1e-6).all()

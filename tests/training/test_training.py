@@ -1,5 +1,6 @@
 """Training: learns, resumes exactly, stops on bad numbers, keeps to its folder, and is the same in two processes."""
 
+import copy
 import json
 import os
 import shutil
@@ -17,17 +18,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from visual_dynamics.data.pairs import Pair
+from visual_dynamics.data.pairs import Pair, spread
 from visual_dynamics.data.shapes import shapes_pairs
 from visual_dynamics.errors import UserError
+from visual_dynamics.objective import squared_error
 from visual_dynamics.sampling.familiarity import COLOURS, EXCEED, colour_numbers, describe
 from visual_dynamics.training import loop
-from visual_dynamics.training.augment import LIST, augment, draw, zoomed
+from visual_dynamics.training.augment import LIST, augment, draw
 from visual_dynamics.training.config import TrainingConfig, config_from_dict
 from visual_dynamics.training.distributed import Processes
-from visual_dynamics.training.familiar import familiarize
+from visual_dynamics.training.familiar import familiarity_of, familiarize
 from visual_dynamics.training.loop import Moment, RunFolder, train
-from visual_dynamics.training.trainer import Trainer, training_pairs
+from visual_dynamics.training.trainer import Trainer, load_state, look_at, state_bytes, training_pairs
 from visual_dynamics.weights import load_weights, save_copy, with_familiarity
 
 CPU = torch.device("cpu")
@@ -386,6 +388,38 @@ def test_a_budget_of_minutes_ends(tmp_path: Path) -> None:
     assert (tmp_path / "short" / f"pictures/step_{int(last['step']):07d}.png").exists()
 
 
+def test_a_checkpoint_looks_in_evaluation_mode_and_leaves_training_mode() -> None:
+    trainer = Trainer(TINY_RUN, TINY_PAIRS, CPU, Processes(), compiled=False)
+    for step in range(3):
+        trainer.step(step, 0.0)
+    statistics = {name: value.clone() for name, value in trainer.network.named_buffers()}
+    whole = copy.deepcopy(trainer.network).eval()
+    pair = TINY_PAIRS.batch(spread(len(TINY_PAIRS), 20, TINY_RUN.seed))
+    with torch.no_grad():
+        expected = whole.encode_motion(pair.frame, pair.difference)
+        errors = squared_error(whole(pair.frame, pair.difference, None).difference, pair.difference)
+    for mine, other in zip(trainer.posteriors(20), expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    assert trainer.network.training
+    found = look_at(trainer.network, TINY_PAIRS.subset(spread(64, 20, 0)), CPU)
+    assert trainer.network.training
+    assert found.reconstruction == pytest.approx(float(errors.mean()), rel=1e-4)
+    assert found.copying == pytest.approx(float(squared_error(0 * pair.difference, pair.difference).mean()), rel=1e-4)
+    assert familiarity_of(trainer.network, TINY_RUN, TINY_PAIRS, 16) is not None and trainer.network.training
+    assert all(torch.equal(value, statistics[name]) for name, value in trainer.network.named_buffers())
+
+
+def test_a_resumed_run_goes_on_with_its_clock(finished: Path, tmp_path: Path) -> None:
+    trainer = Trainer(TINY_RUN, TINY_PAIRS, CPU, Processes(), compiled=False)
+    load_state(finished / "state.safetensors", trainer.network, trainer.optimizer)
+    (tmp_path / "state.safetensors").write_bytes(state_bytes(trainer.network, trainer.optimizer, 12, 1000.0))
+    (tmp_path / "config.json").write_bytes((finished / "config.json").read_bytes())
+    weights = load_weights(train(None, tmp_path, CPU))
+    times = [line["seconds"] for line in records(tmp_path) if "seconds" in line]
+    assert len(times) == 3 and 1000 < times[0] < times[-1] < 1100
+    assert weights.training["seconds"] == pytest.approx(times[-1], abs=0.1)
+
+
 def test_autoencoder_has_no_kl_term_and_draws_nothing(tmp_path: Path) -> None:
     config = replace(TINY_RUN, autoencoder=True)
     trainer = Trainer(config, TINY_PAIRS, CPU, Processes(), compiled=False)
@@ -437,17 +471,6 @@ def test_a_batch_is_augmented_in_every_way_with_what_was_drawn_for_it() -> None:
     for mine, other in zip(found, expected, strict=False):
         assert mine is not None
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-6)
-
-
-def test_zooming_shows_windows_of_the_frames() -> None:
-    frame = torch.rand(2, 3, 8, 8)
-    windows = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.25]])
-    small = zoomed(Pair(frame, frame), windows, 4).frame
-    torch.testing.assert_close(small[0], torch.nn.functional.avg_pool2d(frame[0], 2))
-    torch.testing.assert_close(small[1], frame[1, :, 2:6, 4:])
-    drawn = draw("zoom", 2.0, 3, 1000, 0)
-    assert torch.equal(drawn, draw("zoom", 2.0, 3, 1000, 0)) and 0.4 < float((drawn[:, 0] == 1).float().mean()) < 0.6
-    assert drawn[:, 0].min() >= 0.5 and (drawn[:, 1:] >= 0).all() and (drawn[:, 1:] + drawn[:, :1] <= 1 + 1e-6).all()
 
 
 def test_a_zoomed_run_holds_larger_frames_and_trains_at_the_networks_size(tmp_path: Path) -> None:

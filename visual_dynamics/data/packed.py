@@ -263,6 +263,6 @@ def _read_table(folder: Path) -> tuple[int, dict[str, str], list[dict[str, Any]]
             raise ValueError("its files or clips are not as this version writes them")
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UserError(f"{path} is no table of packed characters: {error}") from error
     return side, files, entries

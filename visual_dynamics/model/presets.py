@@ -50,6 +50,8 @@ class NetworkConfig:
             raise ValueError(f"{self.scales} scales do not fit frames of {self.size} pixels")
         if not 1 <= self.latent <= 100_000 or self.difference_scale <= 0:
             raise ValueError("latent and difference_scale are positive")
+        if not 0 <= self.background <= 1:
+            raise ValueError("a background is a grey level from 0 to 1")
         if self.warp not in (0, 1, 2):
             raise ValueError("a frame is warped at its size or at twice its size")
         if self.motion_output_size() != self.kernel_size:
