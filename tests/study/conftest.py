@@ -1,7 +1,9 @@
 """Small studies: noise in place of pictures, or drawn by a tiny model; and a server in a process of its own."""
 
+import contextlib
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,13 +30,14 @@ ANSWERS = ["left" if key == "ArrowLeft" else "right" for key in KEYS]
 READY = ".answer[aria-disabled=false]:visible"
 
 
-def write_study(folder: Path, design: Design) -> Study:
-    """A study whose clips are noise."""
-    study = name_clips(design, plan_sessions(design), {"design": {"methods": design.methods}})
+def write_study(folder: Path, design: Design, frames: int = 2, frame_time: int | None = 60) -> Study:
+    """A study whose clips are noise, played fast."""
+    source = {"design": {"methods": design.methods}}
+    study = name_clips(design, plan_sessions(design), source, frames, frame_time=frame_time)
     folder.mkdir(parents=True)
     draw = np.random.default_rng(0)
     for name, clip in study.clips.items():
-        strip = draw.integers(0, 256, (clip.size, 2 * clip.size, 3), dtype=np.uint8)
+        strip = draw.integers(0, 256, (clip.size, frames * clip.size, 3), dtype=np.uint8)
         picture_path(folder, name).write_bytes(encode_png(strip))
     (folder / FILE).write_bytes(study.to_json())
     return study
@@ -49,10 +52,11 @@ def folder(tmp_path: Path) -> Path:
 class Server:
     """`study serve` as people run it."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, log: Path | None = None) -> None:
         command = [sys.executable, "-m", "visual_dynamics", "study", "serve", str(folder), "--port", str(port)]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        stderr = None if log is None else log.open("w")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment)
         assert self.process.stdout
         printed = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/", printed)
@@ -68,8 +72,8 @@ class Server:
 def serve() -> Iterator[Callable[..., Server]]:
     started: list[Server] = []
 
-    def start(folder: Path, port: int = 0) -> Server:
-        started.append(Server(folder, port))
+    def start(folder: Path, port: int = 0, log: Path | None = None) -> Server:
+        started.append(Server(folder, port, log))
         return started[-1]
 
     yield start
@@ -87,6 +91,19 @@ def answer(page: "Page", keys: list[str]) -> None:
             " || document.getElementById('count').textContent !== before",
             arg=before,
         )
+
+
+def fill_disk(store: AnswerStore) -> None:
+    """From now on SQLite finds no room for another page, as on a full disk."""
+    (pages,) = store._rows("PRAGMA page_count")[0]
+    store._rows(f"PRAGMA max_page_count = {pages}")
+    with contextlib.suppress(sqlite3.OperationalError):
+        while True:  # what fits into the last page
+            store.join()
+
+
+def free_disk(store: AnswerStore) -> None:
+    store._rows("PRAGMA max_page_count = 1000000")
 
 
 def stored(folder: Path) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.study.conftest import CHOICE, REALISTIC, write_study
+from tests.study.conftest import CHOICE, REALISTIC, fill_disk, free_disk, write_study
 from visual_dynamics.errors import UserError
 from visual_dynamics.study import answers as module
 from visual_dynamics.study.answers import FILE, Answer, AnswerStore, StudyFullError, to_csv
@@ -61,6 +61,20 @@ def test_many_threads_at_once(store: AnswerStore) -> None:
         list(pool.map(lambda one: store.record(*one), sent + sent))
     assert [len(store.answers(rater)) for rater in raters] == [10] * 24
     assert sorted(rater.session for rater in store.raters()) == sorted([0, 1, 2, 3] * 6)
+
+
+def test_a_full_disk_changes_nothing_and_ends(store: AnswerStore) -> None:
+    rater = store.join().id
+    store.record(rater, Answer(0, "left", 1))
+    fill_disk(store)
+    before = store.raters(), store.answers(rater)
+    for _ in range(3):
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            store.add_sessions([(f"{n:032x}", 0, [Answer(t, "left", 1) for t in range(10)]) for n in range(300)])
+        assert (store.raters(), store.answers(rater)) == before
+    free_disk(store)
+    store.record(rater, Answer(1, "right", 1))
+    assert store.answers(rater) == [Answer(0, "left", 1), Answer(1, "right", 1)]
 
 
 def test_a_full_study(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:

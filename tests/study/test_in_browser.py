@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser import chromium
-from tests.study.conftest import ANSWERS, KEYS, READY, REALISTIC, Server, answer, stored, write_study
+from tests.study.conftest import ANSWERS, CHOICE, KEYS, READY, REALISTIC, Server, answer, stored, write_study
 from visual_dynamics.study.answers import AnswerStore, read_answers
 from visual_dynamics.study.folder import offline_page, read_study
 
@@ -82,6 +82,45 @@ def test_a_crash_of_the_server_loses_no_answer(folder: Path, serve: Callable[...
     answer(page, KEYS[3:])
     page.wait_for_selector("text=All your answers have been received")
     assert stored(folder) == list(enumerate(ANSWERS))
+
+
+def test_a_full_disk_is_told(folder: Path, serve: Callable[..., Server], browser: "Browser") -> None:
+    page = browser.new_page()
+    full = {"error": "the server's disk is full: this was not saved, what was saved before is safe"}
+    page.route("**/answers", lambda route: route.fulfill(status=507, json=full))
+    page.goto(serve(folder).url)
+    page.click("#begin")
+    answer(page, KEYS[:1])
+    page.wait_for_selector("text=is safe. Your answers are kept here; the page tries again by itself")
+    page.unroute("**/answers")
+    page.wait_for_function("() => document.getElementById('status').textContent === ''")
+    assert stored(folder) == [(0, ANSWERS[0])]
+    page.close()
+
+
+def test_clips_of_many_frames_play_once_before_an_answer(
+    tmp_path: Path, serve: Callable[..., Server], page: "Page"
+) -> None:
+    write_study(tmp_path / "study", CHOICE, frames=5)
+    page.goto(serve(tmp_path / "study").url)
+    page.click("#begin")
+    page.wait_for_selector("#choice img:visible")
+    page.evaluate(
+        """() => {
+            window.seen = [];
+            const image = document.querySelector("#choice img"), look = () => {
+                const place = new DOMMatrix(getComputedStyle(image).transform).e / image.parentElement.offsetWidth;
+                if (window.seen.at(-1) !== place) window.seen.push(place);
+                requestAnimationFrame(look);
+            };
+            look();
+        }"""
+    )
+    page.wait_for_selector(READY)
+    page.wait_for_function("() => window.seen.length > 12")
+    seen = [round(-place, 3) for place in page.evaluate("window.seen")]
+    start = seen.index(4)
+    assert seen[start : start + 6] == [4, 0, 1, 2, 3, 4] and set(seen) == {0, 1, 2, 3, 4}
 
 
 def test_both_clips_play_in_step(folder: Path, serve: Callable[..., Server], page: "Page") -> None:

@@ -2,11 +2,15 @@
 
 Commits wait for the disk (WAL, synchronous=FULL): a killed process or a power cut loses no acknowledged answer. The
 file lies in the study's folder and belongs to that study alone.
+
+Ids of a recruiting service are not stored, only their HMAC-SHA256 with a key of this file.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import hmac
 import io
 import re
 import secrets
@@ -25,15 +29,16 @@ from visual_dynamics.study.design import OBVIOUS
 from visual_dynamics.study.folder import ANSWERS_FORMAT, Study, reason
 
 FILE = "answers.sqlite3"
-VERSION = 1  # of the tables
+VERSION = 2  # of the tables
 MAX_RATERS = 5_000
 MAX_FILE_BYTES = 10**6  # of answers that an HTML file has saved
 MAX_MILLISECONDS = 7 * 24 * 3600 * 1000  # a week
 RATER = re.compile(r"[0-9a-f]{32}")
 WAITING_HOURS = 1  # a rater without an answer gives up the place after them, if others want it
+DIGITS = 16  # of a digest that are exported
 BUSY_SECONDS = 10.0  # longest wait for another process that writes
 
-_TABLES = f"""
+_TABLES = """
 CREATE TABLE about (study TEXT NOT NULL, token TEXT NOT NULL);
 CREATE TABLE raters (
     rater TEXT PRIMARY KEY, session INTEGER NOT NULL, origin TEXT NOT NULL, joined TEXT NOT NULL
@@ -42,7 +47,12 @@ CREATE TABLE answers (
     rater TEXT NOT NULL REFERENCES raters, trial INTEGER NOT NULL, answer TEXT NOT NULL,
     milliseconds INTEGER NOT NULL, received TEXT NOT NULL, PRIMARY KEY (rater, trial)
 );
-PRAGMA user_version = {VERSION};
+PRAGMA user_version = 1;
+"""
+_SINCE_2 = """
+CREATE TABLE recruited (digest TEXT PRIMARY KEY, rater TEXT NOT NULL UNIQUE REFERENCES raters ON DELETE CASCADE);
+ALTER TABLE about ADD COLUMN key TEXT;
+PRAGMA user_version = 2;
 """
 _GONE = "origin = 'server' AND joined < ? AND rater NOT IN (SELECT rater FROM answers)"  # joined, and never answered
 
@@ -70,7 +80,7 @@ class Rater:
 class Row:
     """One answer and what it was about."""
 
-    rater: int  # in the order of joining, from 1
+    rater: int  # in the order of joining, from 1; never an id with which one could answer
     session: int
     trial: int
     input: int
@@ -80,6 +90,7 @@ class Row:
     answer: str
     right: str | None  # the right answer, if there is one
     milliseconds: int
+    recruited: str = ""  # the first 16 digits of the digest of a recruiting service's id
 
     @property
     def obvious(self) -> bool:
@@ -115,13 +126,20 @@ class AnswerStore:
         """The links of a study on the network need it; a restart does not change it."""
         return str(self._rows("SELECT token FROM about")[0][0])
 
-    def join(self) -> Rater:
-        """A new rater, in the session with the fewest raters."""
+    def join(self, recruited: str = "") -> Rater:
+        """A new rater, in the session with the fewest raters; of a recruiting service's id, the same one each time."""
+        digest = self._digest(recruited)
         with self._transaction():
+            known = self._rows("SELECT rater FROM recruited WHERE digest = ?", digest)
+            if known and (rater := self.rater(known[0][0])):
+                return rater
             counted = f"SELECT session, COUNT(*) FROM raters WHERE NOT ({_GONE}) GROUP BY session"
             taken = dict(self._rows(counted, _gone()))
             session = min(range(len(self.study.sessions)), key=lambda number: (taken.get(number, 0), number))
-            return self._add(Rater(secrets.token_hex(16), session, "server", _now()))
+            rater = self._add(Rater(secrets.token_hex(16), session, "server", _now()))
+            if recruited:
+                self._rows("INSERT INTO recruited VALUES (?, ?)", digest, rater.id)
+            return rater
 
     def rater(self, rater: str) -> Rater | None:
         found = self._rows("SELECT rater, session, origin, joined FROM raters WHERE rater = ?", rater)
@@ -163,13 +181,20 @@ class AnswerStore:
     def rows(self) -> list[Row]:
         """All answers, rater by rater."""
         study, found = self.study, []
+        digests = dict(self._rows("SELECT rater, digest FROM recruited"))
         for number, rater in enumerate(self.raters(), 1):
             for given in self.answers(rater.id):
                 clip = study.trial_clip(rater.session, given.trial)
                 about = (clip.input, clip.method, clip.size, clip.sample)
                 right = study.right_answer(rater.session, given.trial)
-                found.append(Row(number, rater.session, given.trial, *about, given.answer, right, given.milliseconds))
+                shown = digests.get(rater.id, "")[:DIGITS]
+                answer = (given.answer, right, given.milliseconds)
+                found.append(Row(number, rater.session, given.trial, *about, *answer, shown))
         return found
+
+    def _digest(self, recruited: str) -> str:
+        key = str(self._rows("SELECT key FROM about")[0][0])
+        return hmac.new(key.encode(), recruited.encode(), hashlib.sha256).hexdigest()
 
     def _add(self, rater: Rater) -> Rater:
         count = "SELECT COUNT(*) FROM raters"
@@ -192,13 +217,20 @@ class AnswerStore:
         with self._transaction():
             version = self._rows("PRAGMA user_version")[0][0]
             if version == 0 and not self._rows("SELECT name FROM sqlite_master"):
-                for statement in _TABLES.strip().rstrip(";").split(";\n"):
-                    self._connection.execute(statement)
+                self._execute(_TABLES)
                 self._rows("INSERT INTO about VALUES (?, ?)", self.study.id, secrets.token_urlsafe(16))
+                version = 1
+            if version == 1:
+                self._execute(_SINCE_2)
+                self._rows("UPDATE about SET key = ?", secrets.token_hex(32))
             elif version != VERSION:
                 raise UserError(f"{self.path} is not a file of answers of version {VERSION}")
             if self._rows("SELECT study FROM about") != [(self.study.id,)]:
                 raise UserError(f"{self.path} holds the answers to another study: move it away, or use its own folder")
+
+    def _execute(self, statements: str) -> None:
+        for statement in statements.strip().rstrip(";").split(";\n"):
+            self._connection.execute(statement)
 
     def _rows(self, statement: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
         with self._lock, closing(self._connection.execute(statement, values)) as cursor:
@@ -208,8 +240,8 @@ class AnswerStore:
     def _transaction(self) -> Iterator[None]:
         """All or nothing; at its end the data are on the disk."""
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:

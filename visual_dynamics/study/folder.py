@@ -1,7 +1,7 @@
 """A study as a folder: study.json (the plan with its key) and one picture per clip, under a random name.
 
-A picture holds the two frames of its clip side by side. Title, question and consent in study.json may be edited.
-The same study can be written as one HTML file.
+A picture holds the frames of its clip side by side. Title, question, consent and recruiting in study.json may
+be edited. The same study can be written as one HTML file.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from visual_dynamics.study.design import (
     StudyClip,
     clips_of,
 )
+from visual_dynamics.study.texts import texts
 
 FILE = "study.json"
 FORMAT = {"name": "visual-dynamics study", "version": 1}
@@ -44,22 +45,30 @@ FORGIVING = 4  # from this many obvious trials on, one wrong answer is allowed
 TEXTS = ("title", "question", "consent")
 CLIP_ID = re.compile(r"[0-9a-f]{16}")
 
-TITLE = {"choice": "Which animation is real?", "realistic": "Is this motion realistic?"}
-QUESTION = {
-    "choice": "One of these two animations is real, the other was made by a computer. Which one is real?",
-    "realistic": "Does this animation show a realistic motion?",
-}
-CONSENT = """\
-In this study you will look at short animations of two frames and answer the same question about each.
+FRAME_TIME, LONG_FRAME_TIME = 500, 100  # milliseconds of a frame; the latter in clips of more than two
+FRAME_TIMES = (20, 5_000)
+PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # of the page's address
+MAX_COMPLETION = 500  # letters
 
-Taking part is voluntary, and you may stop at any time. What is stored: your answers, how long each of them took, and \
-a random number that tells your answers from those of others. Your name or address is not asked for or stored. The \
-answers are used to measure how realistic computed animations look.
 
-The animations alternate between two frames about once a second. If flickering pictures trouble you, please do not \
-take part.
+@dataclass(frozen=True)
+class Recruiting:
+    """How people come from a recruiting service and go back to it. Empty: without one."""
 
-With the button below you agree to this."""
+    parameter: str = ""  # of the page's address, with the rater's id; then nobody takes part without one, or twice
+    completion: str = ""  # a code, or an https link, shown after the last answer
+
+    def __post_init__(self) -> None:
+        if self.parameter and (not PARAMETER.fullmatch(self.parameter) or self.parameter == "token"):
+            raise UserError("the name of the rater's id has at most 64 letters, digits, _ . or -, and is not 'token'")
+        text = self.completion
+        if len(text) > MAX_COMPLETION or not text.isprintable() or text.strip() != text:
+            raise UserError(f"a completion code or link is one line of at most {MAX_COMPLETION} letters")
+        if ":" in text and (not text.startswith("https://") or " " in text):
+            raise UserError("a completion link begins with https:// and has no spaces; a code has no colon")
+
+
+ON_ONES_OWN = Recruiting()
 
 
 @dataclass(frozen=True)
@@ -74,13 +83,24 @@ class Study:
     question: str
     consent: str
     source: dict[str, Any]  # model, data, seed: what it was made from
+    frame_time: int = FRAME_TIME  # milliseconds
+    recruiting: Recruiting = ON_ONES_OWN
 
     @cached_property
     def id(self) -> str:
         """Of the plan, its key and the rule of exclusion; texts may change during a study."""
         clips = {name: asdict(clip) for name, clip in self.clips.items()}
-        plan = json.dumps([self.kind, clips, self.sessions, self.least_right])
+        times = [] if self.frame_time == FRAME_TIME else [self.frame_time]  # older studies did not say it
+        plan = json.dumps([self.kind, clips, self.sessions, self.least_right, *times])
         return hashlib.sha256(plan.encode()).hexdigest()[:16]
+
+    @property
+    def rule(self) -> str:
+        """Who does not count, in a sentence."""
+        asked = sum(self.trial_clip(0, trial).method in OBVIOUS for trial in range(len(self.sessions[0])))
+        if not self.least_right:
+            return "every rater counts"
+        return f"raters with fewer than {self.least_right} right answers in the {asked} obvious trials do not count"
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -101,7 +121,7 @@ class Study:
     def to_json(self) -> bytes:
         """One line per clip and session, for people who edit the texts."""
         parts = []
-        for name, value in ({"format": FORMAT, "id": self.id} | asdict(self)).items():
+        for name, value in ({"format": FORMAT, "id": self.id, "rule": self.rule} | asdict(self)).items():
             if name == "clips":
                 rows = [f"  {json.dumps(key)}: {json.dumps(clip)}" for key, clip in value.items()]
                 parts.append(f' "{name}": {{\n' + ",\n".join(rows) + "\n }")
@@ -112,8 +132,16 @@ class Study:
         return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 
 
-def name_clips(design: Design, sessions: tuple[Session, ...], source: dict[str, Any]) -> Study:
-    """The study of a plan: every clip gets a random name, and clips are sorted by name."""
+def name_clips(
+    design: Design,
+    sessions: tuple[Session, ...],
+    source: dict[str, Any],
+    frames: int = 2,
+    recruiting: Recruiting = ON_ONES_OWN,
+    frame_time: int | None = None,
+) -> Study:
+    """The study of a plan, with texts for clips of so many frames: every clip gets a random name, and clips are sorted
+    by name."""
     clips, chance = clips_of(sessions), random.Random(f"clips {design.seed}")
     drawn: dict[str, None] = {}
     while len(drawn) < len(clips):
@@ -124,10 +152,10 @@ def name_clips(design: Design, sessions: tuple[Session, ...], source: dict[str, 
         clips=dict(sorted((name, clip) for clip, name in names.items())),
         sessions=tuple(tuple(tuple(names[clip] for clip in trial) for trial in session) for session in sessions),
         least_right=design.obvious - (design.obvious >= FORGIVING),
-        title=TITLE[design.kind],
-        question=QUESTION[design.kind],
-        consent=CONSENT,
+        **texts(design.kind, frames, bool(recruiting.parameter)),
         source=source,
+        frame_time=frame_time or (FRAME_TIME if frames <= 2 else LONG_FRAME_TIME),
+        recruiting=recruiting,
     )
 
 
@@ -138,7 +166,7 @@ def read_study(folder: Path) -> Study:
         raise UserError(f"{folder} holds no study: there is no {FILE} in it (visual-dynamics study make writes one)")
     try:
         study = _from_json(read_json(path, MAX_BYTES))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, UserError) as error:
         raise UserError(f"cannot read {path}: {reason(error)}") from error
     for name in study.clips:
         if not picture_path(folder, name).is_file():
@@ -173,10 +201,14 @@ def _from_json(data: Any) -> Study:
         least_right=int(data["least_right"]),
         **{name: data[name] for name in TEXTS},
         source=dict(data["source"]),
+        frame_time=int(data.get("frame_time", FRAME_TIME)),
+        recruiting=Recruiting(**data.get("recruiting", {})),
     )
+    if not FRAME_TIMES[0] <= study.frame_time <= FRAME_TIMES[1]:
+        raise ValueError(f"a frame is shown for {FRAME_TIMES[0]} to {FRAME_TIMES[1]:,} milliseconds")
     _check_sessions(study)
     if study.id != data["id"]:
-        raise ValueError("its plan was changed after it was made; only title, question and consent may be")
+        raise ValueError("its plan was changed after it was made; only title, question, consent and recruiting may be")
     return study
 
 
@@ -203,13 +235,15 @@ def offline_page(folder: Path, study: Study) -> bytes:
     The file does not hold the key. Somebody who takes it apart can still find the key: the real clip of an input
     appears beside several methods in other sessions. (A served page gets one session only.)
     """
+    if study.recruiting.parameter:
+        raise UserError("a file cannot see to it that nobody takes part twice: serve a study with rater ids")
     pictures = {name: picture_path(folder, name).read_bytes() for name in study.clips}
     if sum(map(len, pictures.values())) > MAX_PICTURES:
         raise UserError(
             f"the pictures take more than {MAX_PICTURES // 10**6} MB, too much for one page: serve the study"
         )
     data = {
-        "about": {"study": study.id} | {name: getattr(study, name) for name in ("kind", *TEXTS)},
+        "about": {"study": study.id} | {name: getattr(study, name) for name in ("kind", "frame_time", *TEXTS)},
         "answers": ANSWERS_FORMAT,
         "sessions": study.sessions,
         "pictures": {name: f"data:image/png;base64,{base64.b64encode(x).decode()}" for name, x in pictures.items()},

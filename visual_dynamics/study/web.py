@@ -41,7 +41,13 @@ ERRORS = possible_errors(
         507: "the server's disk is full: nothing was saved",
     }
 )
-JOINING = possible_errors({409: "the study is full", 429: "too many new raters of one address"})
+JOINING = possible_errors(
+    {
+        403: "the recruiting service's id is missing",
+        409: "the study is full",
+        429: "too many new raters of one address",
+    }
+)
 RaterPath = Annotated[str, FromPath(pattern="^[0-9a-f]{32}$", examples=[EXAMPLE_RATER])]
 ClipPath = Annotated[str, FromPath(pattern="^[0-9a-f]{16}$", examples=["0123456789abcdef"])]
 
@@ -55,6 +61,15 @@ class About(BaseModel):
     question: str
     consent: str
     choices: tuple[str, ...]
+    frame_time: int  # milliseconds
+    parameter: str  # of the page's address, with the id that a recruiting service gives a rater; may be empty
+
+
+class Joining(BaseModel):
+    """Who joins."""
+
+    model_config = ConfigDict(extra="forbid")
+    recruited: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@=+-]{0,128}$")] = ""  # a recruiting service's id
 
 
 class RaterProgress(BaseModel):
@@ -63,6 +78,7 @@ class RaterProgress(BaseModel):
     rater: str = Field(examples=[EXAMPLE_RATER])
     answered: int
     trials: int
+    completion: str = ""  # after the last answer: a code, or an https link
 
 
 class TrialShown(BaseModel):
@@ -105,6 +121,11 @@ def study_router(folder: Path, store: AnswerStore) -> APIRouter:
             raise HTTPException(404, "there is no such rater in this study")
         return found
 
+    def progress_of(rater: Rater) -> RaterProgress:
+        answered, trials = len(store.answers(rater.id)), len(study.sessions[rater.session])
+        completion = study.recruiting.completion if answered == trials else ""
+        return RaterProgress(rater=rater.id, answered=answered, trials=trials, completion=completion)
+
     @router.get("/clips/{clip}.png", responses={200: {"content": {"image/png": {}}}}, response_class=Response)
     def clip_picture(clip: ClipPath) -> Response:
         """The two frames of a clip, side by side."""
@@ -116,25 +137,29 @@ def study_router(folder: Path, store: AnswerStore) -> APIRouter:
     @router.get("/api/study")
     def about() -> About:
         """The study's texts."""
-        found: dict[str, Any] = {name: getattr(study, name) for name in About.model_fields if name != "study"}
-        return About(study=study.id, **found)
+        found: dict[str, Any] = {"study": study.id, "parameter": study.recruiting.parameter}
+        found |= {name: getattr(study, name) for name in About.model_fields if name not in found}
+        return About(**found)
 
     @router.post("/api/raters", status_code=201, responses=JOINING)
-    def join(request: Request) -> RaterProgress:
-        """A new rater, with a session of their own."""
+    def join(request: Request, joining: Joining | None = None) -> RaterProgress:
+        """A new rater, with a session of their own; or, by a recruiting service's id, the one who joined with it."""
         if seconds := joins.wait(client_of(request)):
             raise RequestError(429, "many have joined from your address: wait a little", math.ceil(seconds))
+        recruited = joining.recruited if joining and study.recruiting.parameter else ""
+        if study.recruiting.parameter and not recruited:
+            name = study.recruiting.parameter
+            raise HTTPException(403, f"please use the link of the recruiting service: the address lacks {name}")
         try:
-            rater = store.join()
+            rater = store.join(recruited)
         except StudyFullError as error:
             raise HTTPException(409, str(error)) from error
-        return RaterProgress(rater=rater.id, answered=0, trials=len(study.sessions[rater.session]))
+        return progress_of(rater)
 
     @router.get("/api/raters/{rater}")
     def progress(rater: RaterPath) -> RaterProgress:
         """The number of trials that a rater has answered."""
-        session = study.sessions[known(rater).session]
-        return RaterProgress(rater=rater, answered=len(store.answers(rater)), trials=len(session))
+        return progress_of(known(rater))
 
     @router.get("/api/raters/{rater}/trials")
     def next_trials(rater: RaterPath, count: Annotated[int, Query(ge=1, le=2 * MAX_TRIALS)] = 20) -> list[TrialShown]:

@@ -3,7 +3,7 @@
 // the disk: neither a reload nor a crash of the server loses one.
 "use strict";
 
-const FRAME_TIME = 500; // milliseconds a frame
+const LARGEST_PIXEL_ART = 64; // pixels a side; larger clips are enlarged with smoothing
 const RETRY = 500, LONGEST_RETRY = 8000; // milliseconds
 const LONGEST_ANSWER = 7 * 24 * 3600 * 1000; // milliseconds, as the server has it
 const KEYS = {ArrowLeft: "left", ArrowRight: "right", y: "yes", n: "no"};
@@ -70,7 +70,8 @@ async function retry(action) {
       return result;
     } catch (error) {
       if (!isTemporary(error)) throw error;
-      say("No connection to the study at the moment. Your answers are kept here; the page tries again by itself.");
+      const problem = error.status === 507 ? `${error.message}.` : "No connection to the study at the moment.";
+      say(`${problem} Your answers are kept here; the page tries again by itself.`);
       await sleep(pause);
     }
   }
@@ -79,7 +80,7 @@ async function retry(action) {
 const served = {
   about: () => retry(() => send("api/study")),
   known: () => recall("rater") !== null,
-  join: async () => remember("rater", (await retry(() => send("api/raters", {}))).rater),
+  join: async recruited => remember("rater", (await retry(() => send("api/raters", {recruited}))).rater),
   picture: clip => `clips/${clip}.png`,
   sending: false,
 
@@ -108,7 +109,15 @@ const served = {
   async end() {
     find("end-text").textContent = "Your last answers are being sent: please keep this page open.";
     while (rememberedAnswers().length) { await this.send(); await sleep(RETRY); }
-    find("end-text").textContent = "All your answers have been received. You may close this page.";
+    const {completion} = await retry(() => send(`api/raters/${recall("rater")}`));
+    const link = completion.includes(":"); // a code has none
+    const last = completion ? "" : " You may close this page.";
+    find("end-text").textContent = `All your answers have been received.${last}`;
+    find("completion").hidden = !completion;
+    find("completion-text").textContent = link ? "One step is left: " : "Your completion code: ";
+    find("completion-link").textContent = link ? "finish at the recruiting service" : "";
+    find("completion-code").textContent = link ? "" : completion;
+    if (link) find("completion-link").href = completion;
   },
 };
 
@@ -191,17 +200,18 @@ async function loaded(clip) {
   return source.picture(clip);
 }
 
-function shownOnce() { // plays all clips in step: one class shows the second frame of them all
+function shownOnce(frames, time) { // plays all clips in step: one property tells the frame of them all
   return new Promise(done => {
     let shown = 1; // frames, since the clips appeared
-    stage.classList.remove("second");
+    stage.style.setProperty("--frames", frames);
+    stage.style.setProperty("--frame", 0);
     clearInterval(shownOnce.clock);
     shownOnce.clock = setInterval(() => {
       if (document.hidden) return; // the page is not in sight
-      stage.classList.toggle("second");
+      stage.style.setProperty("--frame", shown % frames);
       shown += 1;
-      if (shown === 3) done();
-    }, FRAME_TIME);
+      if (shown === frames + 1) done();
+    }, time);
   });
 }
 
@@ -230,7 +240,7 @@ function enable(yes) {
   find("hint").style.visibility = yes ? "hidden" : "visible";
 }
 
-async function askAbout({trial, clips}, number, total) {
+async function askAbout({trial, clips}, number, total, time) {
   enable(false);
   const pictures = await Promise.all(clips.map(loaded));
   find("count").textContent = `Question ${number} of ${total}`;
@@ -239,8 +249,10 @@ async function askAbout({trial, clips}, number, total) {
   const images = [...stage.querySelectorAll("img")];
   images.forEach((image, place) => { image.src = pictures[place]; });
   await Promise.all(images.map(image => image.decode()));
+  const {naturalWidth: width, naturalHeight: size} = images[0]; // a clip's frames are squares side by side
+  stage.classList.toggle("smooth", size > LARGEST_PIXEL_ART);
   const began = performance.now();
-  await shownOnce();
+  await shownOnce(width / size, time);
   enable(true);
   const answer = await answered();
   const milliseconds = Math.min(Math.round(performance.now() - began), LONGEST_ANSWER);
@@ -250,16 +262,20 @@ async function askAbout({trial, clips}, number, total) {
 
 async function run() {
   const about = await source.about();
-  prefix = `visual-dynamics-study/${about.study}/`;
+  const recruited = (about.parameter && new URLSearchParams(location.search).get(about.parameter)) || "";
+  prefix = `visual-dynamics-study/${about.study}/${recruited ? `${recruited}/` : ""}`; // a rater's own, on a shared machine
   document.title = about.title;
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = about[element.dataset.text];
   for (const words of about.consent.split(/\n\s*\n/)) find("consent-text").append(paragraph(words));
+  if (about.parameter && !recruited) {
+    return say(`Please use the link of the recruiting service: this address lacks ${about.parameter}.`);
+  }
   stage = find(about.kind);
   stage.hidden = false;
   if (!source.known()) {
     show("consent");
     await new Promise(done => { find("begin").onclick = done; });
-    await source.join();
+    await source.join(recruited);
   }
   source.send();
   const {total, waiting} = await source.trials();
@@ -267,7 +283,7 @@ async function run() {
   find("question").focus(); // what was pressed is hidden now, and the question is read aloud
   for (const [place, trial] of waiting.entries()) {
     if (place + 1 < waiting.length) waiting[place + 1].clips.map(clip => { new Image().src = source.picture(clip); });
-    await askAbout(trial, total - waiting.length + place + 1, total);
+    await askAbout(trial, total - waiting.length + place + 1, total, about.frame_time);
   }
   clearInterval(shownOnce.clock);
   show("end");
