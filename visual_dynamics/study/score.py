@@ -1,42 +1,42 @@
 """Scores of a study: shares with 95 % intervals, per method and size.
 
-There are two intervals. Wilson's assumes that all answers are independent. The other is a bootstrap by raters, because
-answers of one rater are correlated: whole raters are drawn with replacement. Its percentiles are widened for few
-raters, as a t distribution is wider than a normal one (Hesterberg's expanded percentiles). If all raters agree, the
-bootstrap says nothing, and only Wilson's interval is given.
+There are two intervals. `interval` is the one to report: it is for other raters and other inputs, since answers of one
+rater are alike, and so are answers about one input. Its standard error counts both (`evaluation/intervals.py`), its
+quantile is Student's, so that it is wider for few raters, and it is symmetric in log-odds, so that it stays within 0
+and 1. Wilson's takes all answers for independent. If all answers agree, only Wilson's is given.
 
-Letters in shape comments: K raters, C rows of the table, D draws.
+The rule for excluding raters is part of the study (`least_right`); every table is made with and without them.
+
+Letters in shape comments: N answers.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from statistics import NormalDist, mean, stdev
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_dynamics.evaluation.intervals import Interval, wilson_interval
+from visual_dynamics.evaluation.intervals import Interval, student_quantile, two_way_error, wilson_interval
 from visual_dynamics.study.answers import Row
 from visual_dynamics.study.folder import Study
 
-DRAWS = 4_000
-CHUNK = 500  # draws at a time: 20 MB with 5,000 raters
-
-Floats = NDArray[np.float64]
+Kind = tuple[str, int]  # method and size
 
 
-def score(study: Study, rows: list[Row], seed: int = 0) -> dict[str, Any]:
-    """The whole result as JSON; shares are in [0, 1]."""
+def score(study: Study, rows: list[Row]) -> dict[str, Any]:
+    """The whole result as JSON; shares are in [0, 1]. `everyone` has the same tables with the excluded raters."""
     right = {row.rater: 0 for row in rows}
     asked = dict(right)
     for row in (row for row in rows if row.obvious):
         asked[row.rater] += 1
         right[row.rater] += row.answer == row.right
     excluded = sorted(rater for rater in right if right[rater] < study.least_right)
-    counted = [row for row in rows if not row.obvious and row.rater not in excluded]
+    opinions = [row for row in rows if not row.obvious]
+    counted = [row for row in opinions if row.rater not in excluded]
     return {
         "study": study.id,
         "kind": study.kind,
@@ -47,57 +47,87 @@ def score(study: Study, rows: list[Row], seed: int = 0) -> dict[str, Any]:
             "counted": len(right) - len(excluded),
             "excluded": [{"rater": rater, "right": right[rater], "asked": asked[rater]} for rater in excluded],
             "least_right": study.least_right,
+            "rule": study.rule,
         },
         "answers": {"all": len(rows), "counted": len(counted)},
-        **_table(study, counted, seed),
+        **_tables(study, counted),
+        "everyone": _tables(study, opinions),
     }
 
 
-def _table(study: Study, rows: list[Row], seed: int) -> dict[str, Any]:
+def _tables(study: Study, answers: list[Row]) -> dict[str, Any]:
     """A row for each (method, size); by size, the difference between the first method and each other."""
-    kinds = sorted({(row.method, row.size) for row in rows}, key=lambda kind: (kind[1], _place(study, kind[0])))
-    raters = sorted({row.rater for row in rows})
-    hits, counts = np.zeros((2, len(raters), len(kinds)))  # (K, C) each
-    for row in rows:
-        place = raters.index(row.rater), kinds.index((row.method, row.size))
-        hits[place] += _convinced(row)
-        counts[place] += 1
-    shares = hits.sum(0) / counts.sum(0)  # (C,)
-    drawn = _drawn_shares(hits, counts, seed)  # (D, C)
-    table = []
-    for column, (method, size) in enumerate(kinds):
-        answers = int(counts[:, column].sum())
-        images = _by_image([row for row in rows if (row.method, row.size) == (method, size)])
-        table.append(
+    groups: dict[Kind, list[Row]] = defaultdict(list)
+    for one in answers:
+        groups[one.method, one.size].append(one)
+    kinds = sorted(groups, key=lambda kind: (kind[1], _place(study, kind[0]), kind[0]))
+    found = []
+    for method, size in kinds:
+        group = groups[method, size]
+        share, images = mean(map(_convinced, group)), _by_image(group)
+        found.append(
             {
                 "method": method,
                 "size": size,
-                "share": float(shares[column]),
-                "answers": answers,
-                "raters": int((counts[:, column] > 0).sum()),
-                "wilson": wilson_interval(float(shares[column]), answers),
-                "by_raters": _percentiles(drawn[:, column], len(raters)),
+                "share": share,
+                "answers": len(group),
+                "raters": len({one.rater for one in group}),
+                "interval": share_interval(_parts(group), *_names(group), share),
+                "wilson": wilson_interval(share, len(group)),
                 "images": len(images),
                 "over_images": {"mean": mean(images), "deviation": stdev(images) if len(images) > 1 else None},
             }
         )
-    return {"rows": table, "differences": _differences(kinds, shares, drawn, len(raters))}
+    firsts = {kind[1]: kind for kind in reversed(kinds)}  # size -> its first method
+    pairs = [(firsts[kind[1]], kind) for kind in kinds if kind != firsts[kind[1]]]
+    return {"rows": found, "differences": [_difference(groups[one], groups[other]) for one, other in pairs]}
 
 
-def _differences(kinds: list[tuple[str, int]], shares: Floats, drawn: Floats, raters: int) -> list[dict[str, Any]]:
-    found = []
-    for size in sorted({size for _, size in kinds}):
-        (first, *others) = [place for place, kind in enumerate(kinds) if kind[1] == size]
-        for other in others:
-            found.append(
-                {
-                    "methods": (kinds[first][0], kinds[other][0]),
-                    "size": size,
-                    "difference": float(shares[first] - shares[other]),
-                    "by_raters": _percentiles(drawn[:, first] - drawn[:, other], raters),
-                }
-            )
-    return found
+def _difference(one: list[Row], other: list[Row]) -> dict[str, Any]:
+    """Of two methods, judged by the same raters at the same size."""
+    difference = mean(map(_convinced, one)) - mean(map(_convinced, other))
+    parts = np.concatenate([_parts(one), -_parts(other)])
+    return {
+        "methods": (one[0].method, other[0].method),
+        "size": one[0].size,
+        "difference": difference,
+        "interval": difference_interval(parts, *_names(one + other), difference),
+    }
+
+
+def share_interval(
+    parts: NDArray[np.float64], raters: NDArray[np.int64], inputs: NDArray[np.int64], share: float
+) -> Interval | None:
+    """For other raters and inputs, symmetric in log-odds; `parts` as `two_way_error` takes them."""
+    if (found := two_way_error(parts, raters, inputs)) is None:
+        return None
+    error, freedom = found
+    centre = math.log(share / (1 - share))
+    half = student_quantile(freedom) * error / (share * (1 - share))
+    low, high = (0.5 * (1 + math.tanh(odds / 2)) for odds in (centre - half, centre + half))  # from log-odds
+    return low, high
+
+
+def difference_interval(
+    parts: NDArray[np.float64], raters: NDArray[np.int64], inputs: NDArray[np.int64], difference: float
+) -> Interval | None:
+    """The same of a difference of two shares."""
+    if (found := two_way_error(parts, raters, inputs)) is None:
+        return None
+    error, freedom = found
+    half = student_quantile(freedom) * error
+    return max(-1.0, difference - half), min(1.0, difference + half)
+
+
+def _parts(rows: list[Row]) -> NDArray[np.float64]:
+    """(N,): what each answer adds to the error of their share."""
+    values = np.array([_convinced(row) for row in rows], float)
+    return (values - values.mean()) / len(values)
+
+
+def _names(rows: list[Row]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Raters and inputs, (N,) each."""
+    return np.array([row.rater for row in rows]), np.array([row.input for row in rows])
 
 
 def _convinced(row: Row) -> bool:
@@ -119,71 +149,44 @@ def _place(study: Study, method: str) -> int:
     return methods.index(method) if method in methods else len(methods)
 
 
-def _drawn_shares(hits: Floats, counts: Floats, seed: int) -> Floats:
-    """(K, C) twice -> (D, C): shares among raters drawn with replacement; NaN if none of them saw the row."""
-    raters, chance, parts = len(hits), np.random.default_rng(seed), []
-    for _ in range(DRAWS // CHUNK if raters else 0):
-        times = chance.multinomial(raters, np.full(raters, 1 / raters), CHUNK).astype(float)  # (CHUNK, K)
-        with np.errstate(invalid="ignore"):
-            parts.append(times @ hits / (times @ counts))
-    return np.concatenate(parts) if parts else np.zeros((0, hits.shape[1]))
-
-
-def _percentiles(values: Floats, raters: int) -> Interval | None:
-    """The 95 % interval of drawn shares or differences, wider for few raters; None if they all agree."""
-    values = values[np.isfinite(values)]
-    if raters < 3 or not len(values) or values.min() == values.max():
-        return None
-    normal = NormalDist()
-    tail = normal.cdf(-math.sqrt(raters / (raters - 1)) * student_quantile(raters - 1))
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return float(low), float(high)
-
-
-def student_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t from 2 degrees of freedom up, within 0.3 % (Hill's series; 3 % at 2)."""
-    z = NormalDist().inv_cdf(0.975)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))
-
-
 def table_text(result: dict[str, Any]) -> str:
     """The result as a table for people."""
     raters, answers = result["raters"], result["answers"]
+    everyone = {(row["method"], row["size"]): row for row in result["everyone"]["rows"]}
     lines = [
-        f"{'method':<16}{'size':>6}{'% ' + result['measure']:>20}"
-        f"{'Wilson 95 %':>16}{'by raters 95 %':>16}{'answers':>9}"
+        f"{'method':<16}{'size':>6}{'% ' + result['measure']:>20}{'95 %':>16}{'Wilson 95 %':>16}{'answers':>9}"
+        f"{'% of all raters':>17}"
     ]
     for row in result["rows"]:
-        size = f"{row['size']}"
-        share, wilson, own = f"{100 * row['share']:.1f}", _percent(row["wilson"]), _percent(row["by_raters"])
-        lines.append(f"{row['method']:<16}{size:>6}{share:>20}{wilson:>16}{own:>16}{row['answers']:>9}")
+        every = everyone[row["method"], row["size"]]
+        lines.append(
+            f"{row['method']:<16}{row['size']:>6}{100 * row['share']:>20.1f}{percent(row['interval']):>16}"
+            f"{percent(row['wilson']):>16}{row['answers']:>9}{100 * every['share']:>17.1f}"
+        )
     for row in result["differences"]:
         first, second = row["methods"]
-        points = f"{100 * row['difference']:+.1f} points, by raters {_percent(row['by_raters'])}"
+        points = f"{100 * row['difference']:+.1f} points, 95 %: {percent(row['interval'])}"
         lines.append(f"{first} - {second} at {row['size']}: {points}")
     if result["kind"] == "realistic":
         for row in result["rows"]:
-            spread = row["over_images"]["deviation"]
-            deviation = "" if spread is None else f", standard deviation {100 * spread:.1f}"
-            mean_ = f"{100 * row['over_images']['mean']:.1f} %"
-            lines.append(f"{row['method']} at {row['size']}, mean over {row['images']} images: {mean_}{deviation}")
+            lines.append(f"{row['method']} at {row['size']}, mean over {row['images']} images: {over_images(row)}")
     excluded = ", ".join(f"{one['rater']} ({one['right']} of {one['asked']})" for one in raters["excluded"])
     lines += [
         f"{raters['counted']} of {raters['answered']} raters count, with {answers['counted']} of {answers['all']} "
         "answers; obvious trials are not scored",
-        f"excluded, with fewer than {raters['least_right']} right answers in obvious trials: {excluded or 'none'}",
+        f"{raters['rule']}, as fixed before the study; excluded: {excluded or 'none'}",
     ]
     if not result["source"].get("held_out", True):
         lines.append("the data have no test set: the model may know these pictures")
     return "\n".join(lines)
 
 
-def _percent(interval: Interval | None) -> str:
+def over_images(row: dict[str, Any]) -> str:
+    """As the paper reports its second study."""
+    spread = row["over_images"]["deviation"]
+    deviation = "" if spread is None else f", standard deviation {100 * spread:.1f}"
+    return f"{100 * row['over_images']['mean']:.1f} %{deviation}"
+
+
+def percent(interval: Interval | None) -> str:
     return "-" if interval is None else f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}"
