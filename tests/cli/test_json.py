@@ -109,6 +109,8 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {  # verb -> its argume
     "study offline": ("study", answers),
     "study import": ("study answers.json", answers),
     "study score": ("study", answered),
+    "study report": ("study", answered),
+    "study plan": ("--effect 10", nothing),
     "study export": ("study", answered),
 }
 

@@ -22,6 +22,7 @@ from visual_dynamics.cli import prepare as prepare_command
 from visual_dynamics.cli import prior as prior_command
 from visual_dynamics.cli import reproduce as reproduce_command
 from visual_dynamics.cli import serve
+from visual_dynamics.cli import study as study_command
 from visual_dynamics.cli import train as train_command
 from visual_dynamics.cli.options import (
     OUT,
@@ -98,7 +99,7 @@ app.add_typer(prepare_command.app, name="prepare")
 app.command(cls=train_command.GroupedCommand)(train_command.train)
 app.command()(reproduce_command.reproduce)
 app.command()(reproduce_command.report)
-app.add_typer(serve.study_app, name="study")
+app.add_typer(study_command.study_app, name="study")
 app.command()(serve.studio)
 app.command()(export_command.export)
 app.command()(export_command.export_page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import inspect
 import json
 import os
@@ -225,12 +226,12 @@ def _read(folder: Path, experiment: Experiment, link: FigureLink) -> Found | Non
     return Found(result, tables, {stem: where for stem, where in links.items() if where})
 
 
-def page(text: str) -> str:
+def page(text: str, title: str = "Results") -> str:
     """Markdown as a page that needs nothing else."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     body = re.sub(r"<h2>([\w-]+)</h2>", r'<h2 id="\1">\1</h2>', body)
     body = re.sub(r"<table>.*?</table>", r'<div class="wide">\g<0></div>', body, flags=re.S)
-    parts = {"style": STYLE.read_text(encoding="utf-8"), "body": body}
+    parts = {"style": STYLE.read_text(encoding="utf-8"), "body": body, "title": html.escape(title)}
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(parts)

@@ -16,9 +16,9 @@ N inputs, T of them in a session, B = N / T blocks of inputs, C conditions (meth
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 from visual_dynamics.errors import UserError
 
@@ -71,6 +71,9 @@ class Design:
             )
         if self.sessions * (self.trials + self.obvious) > MAX_PLANNED:
             raise UserError(f"sessions have at most {MAX_PLANNED:,} trials together: choose fewer or shorter ones")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"methods": list(self.methods), "sizes": list(self.sizes)}  # as JSON has it
 
     @property
     def all_inputs(self) -> int:
