@@ -46,6 +46,14 @@ def test_the_variance_of_two_ways_by_hand() -> None:
     assert two_way_error(0 * parts, raters, items) is None  # all agree
 
 
+def test_an_interval_is_hardly_narrower_than_that_of_independent_answers() -> None:
+    values = np.indices((4, 4)).sum(0) % 2  # a chessboard: raters and items all have the mean
+    raters, items = (each.flatten() for each in np.indices(values.shape))
+    found = two_way_error((values - 0.5).flatten() / 16, raters, items)
+    independent = 1.96 * 0.5 / 4  # half of the width
+    assert found is not None and found[0] * student_quantile(3) == pytest.approx(0.8 * independent, rel=0.001)
+
+
 def test_intervals_widen_for_few_raters() -> None:
     """The same answers of four raters, and of forty: ten times the answers would make it 3.2 times narrower."""
     values = np.array(
