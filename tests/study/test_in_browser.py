@@ -25,6 +25,18 @@ TOO_EARLY = """setInterval(() => {  // answers before the motion was shown, whic
 }, 50)"""
 
 
+FRAMES_AND_BUTTONS = """window.seen = [];  // frames as they are shown, and when an answer may be given
+new MutationObserver(changes => {
+    for (const {target, attributeName} of changes) {
+        const clips = attributeName === "style" && target.id === "choice";
+        const frame = clips ? target.style.getPropertyValue("--frame") : "";
+        if (frame !== "" && window.seen.at(-1) !== Number(frame)) window.seen.push(Number(frame));
+        const ready = attributeName === "aria-disabled" && target.getAttribute("aria-disabled") === "false";
+        if (ready && !window.seen.includes("ready")) window.seen.push("ready");
+    }
+}).observe(document, {attributes: true, subtree: true})"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
     with chromium() as found:
@@ -102,25 +114,18 @@ def test_clips_of_many_frames_play_once_before_an_answer(
     tmp_path: Path, serve: Callable[..., Server], page: "Page"
 ) -> None:
     write_study(tmp_path / "study", CHOICE, frames=5)
+    page.add_init_script(FRAMES_AND_BUTTONS)
     page.goto(serve(tmp_path / "study").url)
     page.click("#begin")
-    page.wait_for_selector("#choice img:visible")
-    page.evaluate(
-        """() => {
-            window.seen = [];
-            const image = document.querySelector("#choice img"), look = () => {
-                const place = new DOMMatrix(getComputedStyle(image).transform).e / image.parentElement.offsetWidth;
-                if (window.seen.at(-1) !== place) window.seen.push(place);
-                requestAnimationFrame(look);
-            };
-            look();
-        }"""
-    )
-    page.wait_for_selector(READY)
-    page.wait_for_function("() => window.seen.length > 12")
-    seen = [round(-place, 3) for place in page.evaluate("window.seen")]
-    start = seen.index(4)
-    assert seen[start : start + 6] == [4, 0, 1, 2, 3, 4] and set(seen) == {0, 1, 2, 3, 4}
+    page.wait_for_function("() => window.seen.length > 16")
+    seen = page.evaluate("window.seen")
+    assert seen[: seen.index("ready")] == [0, 1, 2, 3, 4, 0]
+    after = [frame for frame in seen if frame != "ready"][6:]
+    assert after[:6] == [1, 2, 3, 4, 0, 1]
+    place = "image => new DOMMatrix(getComputedStyle(image).transform).e / image.parentElement.offsetWidth"
+    frame = "image => getComputedStyle(image).getPropertyValue('--frame')"
+    shown = page.eval_on_selector("#choice img", f"image => [({place})(image), ({frame})(image)]")
+    assert -shown[0] == pytest.approx(float(shown[1]), abs=0.01)
 
 
 def test_both_clips_play_in_step(folder: Path, serve: Callable[..., Server], page: "Page") -> None:
