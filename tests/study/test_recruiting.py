@@ -17,6 +17,7 @@ from tests.browser import chromium
 from tests.cli.conftest import Fails, Run, fails, place, run  # noqa: F401 - fixtures
 from tests.study.conftest import CHOICE, KEYS, Server, answer
 from visual_dynamics.errors import UserError
+from visual_dynamics.study import answers
 from visual_dynamics.study.answers import FILE, Answer, AnswerStore, to_csv
 from visual_dynamics.study.folder import Recruiting, Study, offline_page, read_study
 from visual_dynamics.study.web import study_app
@@ -58,6 +59,16 @@ def test_an_id_takes_part_once(client: TestClient, store: AnswerStore) -> None:
     assert again == first | {"answered": 1} and len(store.raters()) == 1
     other = client.post("/api/raters", json={"recruited": PERSON[::-1]}).json()
     assert other["rater"] != first["rater"] and other["answered"] == 0
+
+
+def test_a_place_that_was_given_up_is_taken_again(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_RATERS", 1)
+    first = store.join(PERSON)
+    store._rows("UPDATE raters SET joined = '2020-01-01T00:00:00.000+00:00'")  # and never answered
+    other = store.join("someone.else")
+    assert [rater.id for rater in store.raters()] == [other.id] != [first.id]
+    monkeypatch.setattr(answers, "MAX_RATERS", 2)
+    assert store.join(PERSON).id not in (first.id, other.id) and len(store.raters()) == 2
 
 
 def test_the_code_comes_after_the_last_answer(client: TestClient) -> None:
