@@ -97,7 +97,7 @@ def test_commands_in_sentences_have_known_verbs_and_options(line: str) -> None:
 
 def test_other_lines_for_a_shell_name_what_exists() -> None:
     """make, pip and python; commands of the program itself are parsed, see above."""
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "install.md").read_text(), re.M)
     assert sorted(table) == sorted(extras)

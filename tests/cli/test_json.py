@@ -205,7 +205,7 @@ def test_a_csv_file_of_answers(run: Run, place: Path) -> None:
 @pytest.mark.parametrize("verb", sorted(SERVING))
 def test_servers_print_their_address(verb: str, place: Path) -> None:
     answers(place)
-    words = ["study"] if verb == "study serve" else ["--store", "store"]
+    words = ["study"] if verb == "study serve" else ["--store", "store", "--study", "study", "--token", "a-token-of-12"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [*PROGRAM, *verb.split(), *words, "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

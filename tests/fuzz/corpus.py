@@ -127,7 +127,9 @@ def weights() -> list[Seed]:
     pair = torch.rand(2, 40, 3, 16, 16)
     with torch.no_grad():
         posterior = network.encode_motion(pair[0], pair[1] - pair[0])
-    data = weights_bytes(network, posterior, {"step": 0, "config": TrainingConfig(preset="tiny", latent=None).to_dict()})
+    data = weights_bytes(
+        network, posterior, {"step": 0, "config": TrainingConfig(preset="tiny", latent=None).to_dict()}
+    )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.safetensors"
         path.write_bytes(data)
