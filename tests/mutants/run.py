@@ -15,6 +15,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import random
 import re
 import shutil
 import signal
@@ -150,11 +151,13 @@ def table(records: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", help="faults with this regular expression in file, texts or reason")
+    options.add_argument("--some", type=int, help="that many of them, drawn once and for all")
     options.add_argument("--workers", type=int, default=1, help="0: try nothing, show what is known")
     options.add_argument("--out", type=Path, default=ROOT / "out" / "mutants.jsonl", help="one line for each trial")
     options.add_argument("--summary", type=Path, help="also write a JSON of the last outcome of each fault")
     given = options.parse_args()
     chosen = [each for each in all_faults() if re.search(given.only, "\n".join(each[:4]))]
+    chosen = sorted(random.Random(0).sample(chosen, min(given.some, len(chosen)))) if given.some else chosen
     alone = dict.fromkeys(Fault(NONE, "", "", "", (test,)) for each in chosen for test in each.tests)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     known = {each: each._asdict() | {"outcome": "untried"} for each in (*chosen, *alone)}
