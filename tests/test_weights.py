@@ -67,6 +67,7 @@ def test_metadata_without_end(tiny_weights_file: Path, tmp_path: Path, name: str
         {"latent": 10**9},
         {"warp": 10**9},
         {"difference_scale": "x"},
+        {"difference_scale": 10**30},
         {"decoder_channels": [10**12, 1]},
         {"motion_layers": 40 * [{"channels": 16}]},
         {"motion_layers": []},

@@ -126,7 +126,7 @@ def test_data_that_cannot_be_trained_on(fails: Fails, pairs_folder: Path, place:
         (["--recipe", "bread"], "no recipe 'bread'; there are shapes"),
         (["--recipe", "people"], "this recipe needs the clips of docs/people-clips.csv"),
         (["--recipe", "shapes", "--config", "c.json"], "give --recipe or --config, not both"),
-        (["--config", "c.json"], "cannot read c.json: No such file"),
+        (["--config", "c.json"], "cannot read c.json: there is no such file"),
         (["--resume"], "the run has: leave out --set, --pairs, --preset, --batch"),
         (["--device", "warp"], "cannot use device 'warp'"),
         (["--pairs", 10**13], "memory"),

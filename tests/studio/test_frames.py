@@ -152,7 +152,7 @@ def test_a_token_works_in_a_frame_of_another_site(browser: Browser, studio_setti
     """As behind a proxy with TLS; browsers take encrypted cookies of 127.0.0.1 without it."""
     with course(tmp_path) as port:
         app = create_app(replace(studio_settings, token=TOKEN, frames=(f"http://localhost:{port}",)))
-        with served(app) as address:
+        with served(app, proxies=["127.0.0.1"]) as address:
             (tmp_path / "index.html").write_text(f'<iframe src="{address}/?token={TOKEN}"></iframe>')
             page = browser.new_page(extra_http_headers={"X-Forwarded-Proto": "https"})
             inside = framed(page, f"http://localhost:{port}/")

@@ -66,8 +66,8 @@ class NetworkConfig:
             raise ValueError("sizes and channels are whole numbers from 1 to 100,000")
         if not all(type(flag) is bool for layer in layers for flag in (layer.pooled, layer.padded)):
             raise ValueError("a layer is pooled and padded, or not")
-        if not all(map(math.isfinite, (self.difference_scale, self.background))):
-            raise ValueError("difference_scale and background are finite")
+        if not (1e-6 <= self.difference_scale <= 1e6 and math.isfinite(self.background)):
+            raise ValueError("difference_scale is from a millionth to a million, and background is finite")
         if len(layers) > MAX_LAYERS or self.scales > MAX_SCALES:
             raise ValueError(f"it has more than {MAX_LAYERS} layers or {MAX_SCALES} scales")
         if self.largest_map() > MAX_MAP:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from visual_dynamics.errors import UserError
 from visual_dynamics.files import read_json
@@ -239,7 +239,7 @@ def configure(given: Mapping[str, Any], base: TrainingConfig | None = None) -> T
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
     """["warmup=4", "stream=true"] -> {"warmup": 4, "stream": True}."""
-    types, found = get_type_hints(TrainingConfig), {}
+    types, found = {each.name: str(each.type) for each in fields(TrainingConfig)}, {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         name = name.replace("-", "_")
@@ -249,7 +249,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             near = difflib.get_close_matches(name, types, 1)
             hint = f": did you mean {near[0]}?" if near else f"; there are {', '.join(types)}"
             raise UserError(f"no setting {name!r}{hint}")
-        found[name] = _parse(name, text, str(types[name]))
+        found[name] = _parse(name, text, types[name])
     return found
 
 
