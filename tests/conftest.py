@@ -13,6 +13,7 @@ from visual_dynamics.model.presets import TINY
 from visual_dynamics.weights import Weights, load_weights, weights_bytes
 
 torch.set_num_threads(1)  # tests run side by side
+os.environ["OMP_NUM_THREADS"] = "1"  # so do programs that they start
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: its kernels run on the CPU
 
