@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from visual_dynamics.cli.demo import (
     training_line,
 )
 from visual_dynamics.cli.pictures import ResultFolder
-from visual_dynamics.data.shapes import clear_scenes, masks
+from visual_dynamics.data.shapes import SIZE, clear_scenes, masks, scene_pairs
 from visual_dynamics.errors import UserError
 from visual_dynamics.media import enlarge
 from visual_dynamics.weights import load_weights
@@ -134,6 +135,17 @@ def test_pictures_are_those_of_the_python_api(model: Model, page: Path) -> None:
     futures = model.sample(still, FUTURES, seed=1)
     for k, future in enumerate(futures, 1):
         assert np.array_equal(future, Image.open(page.parent / f"future_2_{k}.png"))
+
+
+def test_the_right_answer_is_the_input_with_its_partner_s_motion(model: Model, page: Path) -> None:
+    """Pictures 1, 2, 3, 4 take over the motions of 2, 3, 4, 1."""
+    scenes = clear_scenes(INPUTS, 0)
+    carried = replace(scenes, motions=scenes.motions[[1, 2, 3, 0]])
+    for name, world in (("truth", scenes), ("answer", carried)):
+        pictures = scene_pairs(world, "smooth", SIZE).next_frames.permute(0, 2, 3, 1).numpy()
+        for number, picture in enumerate(pictures, 1):
+            shown = np.array(Image.open(page.parent / f"{name}_{number}.png"))
+            assert np.array_equal(shown, model.open(picture).still()), f"{name} {number}"
 
 
 def test_the_same_seed_gives_the_same_bytes(model: Model, page: Path, tmp_path: Path) -> None:
