@@ -15,10 +15,12 @@ import torch
 from PIL import Image
 
 import visual_dynamics as vd
+from visual_dynamics import api
 from visual_dynamics.api import find_device
 from visual_dynamics.data.shapes import draw_large, draw_scenes
 from visual_dynamics.sampling.moves import PART
 from visual_dynamics.sampling.palette import palette_of
+from visual_dynamics.sampling.poke import Poke
 from visual_dynamics.weights import load_weights
 
 ROOT = Path(__file__).parents[1]
@@ -211,6 +213,23 @@ def test_a_motion_of_another_model(model: vd.Model) -> None:
     for mean in (np.zeros(7, np.float32), np.full(model.predictor.network.config.latent, np.nan, np.float32)):
         with pytest.raises(vd.UserError, match="does not belong to this model"):
             model.apply(scene(), vd.Motion(mean, np.ones_like(mean)))
+
+
+def test_the_strongest_dimensions_are_traversed(model: vd.Model) -> None:
+    """Oracle: KL(N(m, s^2) || N(0, 1)) = (m^2 + s^2 - 1) / 2 - log s, the mean over the stored posteriors."""
+    q = model.weights.posteriors.posterior(torch.arange(len(model.weights.posteriors)))
+    nats = ((q.mean.square() + q.log_variance.exp() - 1 - q.log_variance) / 2).mean(0)
+    strips = model.traverse(scene(), n=3)
+    assert [strip.dimension for strip in strips] == nats.topk(3).indices.tolist()
+    assert [strip.nats for strip in strips] == pytest.approx(nats.topk(3).values.tolist())
+
+
+def test_a_poke_is_in_pixels_of_a_wide_picture(model: vd.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture of 32 x 16 pixels is seen at half its size, in rows 4 to 11 of 16."""
+    asked = []
+    monkeypatch.setattr(api, "poked_codes", lambda _, image, source, poke, *more: asked.append(poke))
+    model.poke(scene(16, 32), ((29, 5), (6, -2)))
+    assert asked == [Poke((14.25, 4 + 2.25), (3.0, -1.0))]
 
 
 def test_an_unknown_source(model: vd.Model) -> None:
