@@ -1,6 +1,9 @@
 """Packed characters: what is read is what was written, damage is an error, colours are those of the palette."""
 
+import hashlib
 import json
+import lzma
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -141,6 +144,24 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     (tmp_path / TABLE).write_text("{")
     with pytest.raises(UserError, match="no table of packed characters"):
         read_packed(tmp_path)
+
+
+def test_a_file_that_unpacks_to_more_than_its_table_lists_is_not_unpacked(tmp_path: Path) -> None:
+    """32 MiB of zeros take 5 kB. Of them one byte too many is unpacked."""
+    pack(tmp_path, [character(0)])
+    bomb = lzma.compress(bytes(2**25), preset=0)
+    (tmp_path / "frames-000.xz").write_bytes(bomb)
+    table = json.loads((tmp_path / TABLE).read_text())
+    table["files"]["frames-000.xz"] = hashlib.sha256(bomb).hexdigest()
+    (tmp_path / TABLE).write_text(json.dumps(table))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match="does not hold the frames"):
+            read_packed(tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**22
 
 
 def test_a_table_that_asks_for_too_much_is_an_error_before_anything_is_unpacked(tmp_path: Path) -> None:

@@ -96,12 +96,13 @@ class TestPackedForm:
 
 
 def publish(characters: Characters, folder: Path) -> None:
-    """Files as MATLAB writes them: cells are references to arrays, every array transposed; alpha 230 counts."""
+    """Files as MATLAB writes them: cells are references to arrays, every array transposed; alpha 230 and 1 count."""
     h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'visual-dynamics[sprites]'")
     folder.mkdir(exist_ok=True)
     for place, number in enumerate(characters.numbers):
         rgba = characters.rgba(place).double().numpy() / 255
-        rgba[:, 3, ::2] *= 230 / 255
+        rgba[:, 3, ::4] *= 230 / 255
+        rgba[:, 3, 2::4] /= 255
         with h5py.File(folder / f"sprites_{number}.mat", "w") as file:
             for name, channels in (("sprites", slice(0, 3)), ("masks", slice(3, 4))):
                 cells = file.create_dataset(name, (len(CLIPS), 1), dtype=h5py.ref_dtype)
