@@ -181,7 +181,9 @@ def test_the_same_clip_gives_the_same_numbers() -> None:
 
 def test_warp_by_whole_pixels() -> None:
     picture = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
-    assert (warp(picture, np.array([[1.0, 0, 3], [0, 1, 2]]))[2:, 3:] == picture[:-2, :-3]).all()
+    warped = warp(picture, np.array([[1.0, 0, 3], [0, 1, 2]]))
+    assert (warped[2:, 3:] == picture[:-2, :-3]).all()
+    assert (warped[:2, 3:] == picture[0, :-3]).all() and (warped[2:, :3] == picture[:-2, :1]).all()  # its edge, again
 
 
 def test_least_squares() -> None:

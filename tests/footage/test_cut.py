@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from tests.footage.clips import texture
-from visual_dynamics.footage.cut import Window, common, fault, middle_square, motion_energy, motion_window, read_crop
+from visual_dynamics.footage.cut import (
+    Take,
+    Window,
+    common,
+    cut_take,
+    fault,
+    middle_square,
+    motion_energy,
+    motion_window,
+    read_crop,
+)
+from visual_dynamics.footage.reading import Frame
 from visual_dynamics.images import Box
 
 
@@ -39,6 +50,21 @@ def test_a_window_beyond_the_picture_stands_still_there() -> None:
     one, two = (window.of(picture) for picture in pictures)
     assert (one[:, 10:30] == pictures[0]).all() and (two[:, 10:30] == pictures[1]).all()
     assert (one[:, :10] == pictures[0][:, :1]).all() and (two[:, :10] == one[:, :10]).all()
+
+
+def test_pairs_whose_camera_is_unknown_are_dropped() -> None:
+    """A square goes on by 4 pixels in each of five frames; the camera of the third could not be measured."""
+    pictures = [texture(64, 64, 1) for _ in range(5)]
+    for number, picture in enumerate(pictures):
+        left = 10 + 4 * number
+        picture[10:20, left : left + 10] = 255 - picture[10:20, left : left + 10]
+    room = Box(0, 0, 64, 64)
+    frames = [Frame(picture, number / 10) for number, picture in enumerate(pictures)]
+    for lost, pairs in ((frozenset[int](), [(0, 1), (1, 2), (2, 3), (3, 4)]), (frozenset({2}), [(0, 1), (3, 4)])):
+        found = cut_take(Take(0, 0, 5, (None,) * 5, lost, room, room), iter(frames), 10.0, 1, 1, 64)
+        ends = ((found.times[places] * 10).round().tolist() for places in (found.first, found.second))
+        assert list(zip(*ends, strict=True)) == pairs
+        assert found.dropped == ({"camera": 2} if lost else {})
 
 
 def test_faults() -> None:
