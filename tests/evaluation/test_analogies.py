@@ -100,6 +100,16 @@ def test_families_are_drawn_for_both_roles() -> None:
     np.testing.assert_allclose(average_interval(totals), np.nanquantile(means, (0.025, 0.975)), rtol=1e-9)
 
 
+def test_the_interval_of_a_ratio() -> None:
+    """Each error is a quarter of that of copying: so is the average of every draw, though the averages differ."""
+    random = np.random.default_rng(0)
+    copies = np.stack([random.random((3, 4, 4)), np.full((3, 4, 4), 2.0)])
+    totals = copies * np.array([0.25, 1])[:, None, None, None]
+    low, high = average_interval(totals)
+    assert low < high < 0.25
+    np.testing.assert_allclose(average_interval(totals, copies), (0.25, 0.25))
+
+
 def test_the_interval_holds_the_truth_where_questions_alone_would_not() -> None:
     """Characters differ, and each is asked about often: an interval over questions would be too narrow."""
     held, tries, families = 0, 60, 20

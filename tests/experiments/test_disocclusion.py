@@ -22,6 +22,7 @@ from visual_dynamics.experiments.disocclusion import (
     outlined,
     revealed,
     true_flow,
+    without_texture,
     zoom_box,
 )
 from visual_dynamics.reporting.base import Measured
@@ -91,6 +92,13 @@ def test_true_flow_is_right_but_for_what_was_hidden(monkeypatch: pytest.MonkeyPa
     wrong = (warp(frame, true_flow(scenes, 128)[0]) - truth).abs().amax(0)
     assert wrong[pure & ~hidden].max() < 0.01
     assert wrong[pure & hidden].mean() > 0.3
+
+
+def test_without_texture_objects_have_the_mean_of_their_two_colours() -> None:
+    """A dark stripe has 0.4 of the light colour: the mean is 0.7 of it. The square goes from column 20 to 28."""
+    (picture,) = without_texture(one_scene((90.0, 90.0), (20.0, 20.0), 0.0, 8.0), 128)
+    for (y, x), colour in (((90, 90), (0.7, 0, 0)), ((30, 57), (0, 0.7, 0)), ((30, 24), (1, 1, 1))):
+        assert picture[:, y, x].tolist() == pytest.approx(colour, abs=1 / 255)
 
 
 def test_errors_are_those_of_the_region() -> None:

@@ -27,6 +27,7 @@ from visual_dynamics.experiments.shapes import (
     compute,
     draw,
     headline,
+    histograms,
     kl_table,
     over_seeds,
 )
@@ -193,6 +194,15 @@ def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:
 
 def row(value: float, half: float = 0.01) -> dict:
     return dict.fromkeys(COLUMNS, value) | {"intervals": {c: [value - half, value + half] for c in COLUMNS}}
+
+
+def test_each_plot_shows_the_motions_of_its_own_shape() -> None:
+    """Bins are 0.25 pixels wide, and number 20 is around 0; the tied motions are the circle's dy, the triangle's dx."""
+    motions = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [-1.0, -2.0]]])
+    found = histograms(motions.expand(3, -1, -1))
+    bins = {name: torch.tensor(values).nonzero().tolist() for name, values in found.items()}
+    expected = {"circles": [20, 24], "squares": [28, 20], "triangles": [16, 12], "circles_triangles": [24, 16]}
+    assert bins == {name: [place] for name, place in expected.items()}
 
 
 def test_mean_and_range_over_seeds() -> None:

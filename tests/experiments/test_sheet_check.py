@@ -19,9 +19,10 @@ from visual_dynamics.experiments.sheet_check import (
     draw,
     headline,
     layered_sheet,
+    names,
     share,
 )
-from visual_dynamics.sprites.critic import CHECKS
+from visual_dynamics.sprites.critic import CHECKS, Criticism, Finding
 from visual_dynamics.sprites.named_sheets import sheet_of
 
 LEFT, RIGHT = figure(WAVE), figure(WAVE)[:, :, ::-1]
@@ -55,6 +56,13 @@ def test_faults_are_looked_for_in_the_right_place() -> None:
     assert len(found("a cycle cut off")) == 2
     still = sheet_of([("spell left", LEFT)])
     assert list(detections(still, FAULTS["a cycle cut off"], np.random.default_rng(0))) == []
+
+
+def test_a_fault_found_in_another_frame_is_not_the_one() -> None:
+    criticism = Criticism((Finding("anchor", "walk", (2, 3), 1.0, 0.3, "stands elsewhere"),), ())
+    assert names(criticism, "anchor", "walk") and names(criticism, "anchor", "walk", [3, 4])
+    assert not names(criticism, "anchor", "walk", [1, 4])
+    assert not names(criticism, "feet", "walk", [2]) and not names(criticism, "anchor", "run", [2])
 
 
 def test_cells_of_a_sheet_get_the_names_of_their_animations() -> None:
