@@ -191,6 +191,18 @@ def test_fit_to_square_keeps_the_aspect_ratio(height: int, width: int) -> None:
     same(square[:, box.left + box.width :], square[:, [box.left + box.width - 1]].repeat(64 - box.left - box.width, 1))
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "box"),
+    [
+        (20, 9, Box(0, 17, 64, 29)),  # 28.8 columns
+        (300, 100, Box(0, 21, 64, 21)),  # 21.3
+        (3, 128, Box(31, 0, 2, 64)),  # 1.5 rows: half up
+    ],
+)
+def test_sides_are_rounded_to_the_nearest_pixel(height: int, width: int, box: Box) -> None:
+    assert fit_to_square(np.zeros((height, width, 3), np.uint8), 64)[1] == box
+
+
 def test_whole_factors_are_plain_means() -> None:
     image = RNG.integers(0, 256, (192, 192, 3), dtype=np.uint8)
     square, box = fit_to_square(image, 64)

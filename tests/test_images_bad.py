@@ -87,12 +87,16 @@ def _huge_headers() -> dict[str, bytes]:
     jpeg = bytearray(VALID["JPEG"])
     start = jpeg.index(b"\xff\xc0") + 5
     jpeg[start : start + 4] = struct.pack(">HH", 20_000, 20_000)
+    gif = bytearray(VALID["GIF"])
+    start = gif.index(b"," + bytes(4) + gif[6:10]) + 5  # the frame in its own words: larger than the screen, it counts
+    gif[start : start + 4] = struct.pack("<HH", 8_001, 8_001)
     return {
         "20000.png": png(20_000, 20_000, 8, 2, body),
         "warned.png": png(10_000, 12_000, 8, 2, body),  # between Pillow's warning and its error
         "silent.png": png(8_001, 8_001, 8, 2, body),  # below Pillow's warning
         "long.png": png(16_385, 2, 8, 2, body),
         "huge.gif": VALID["GIF"][:6] + struct.pack("<HH", 20_000, 20_000) + VALID["GIF"][10:],
+        "frame.gif": bytes(gif),
         "huge.bmp": b"BM" + struct.pack("<IIIIiiHH", 54, 0, 54, 40, 20_000, 20_000, 1, 24) + bytes(24),
         "huge.webp": bytes(webp),
         "huge.jpg": bytes(jpeg),

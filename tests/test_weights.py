@@ -65,6 +65,7 @@ def test_metadata_without_end(tiny_weights_file: Path, tmp_path: Path, name: str
         {"scales": 40},
         {"motion_size": 10**9},
         {"latent": 10**9},
+        {"latent": 8.5},
         {"warp": 10**9},
         {"difference_scale": "x"},
         {"difference_scale": 10**30},
@@ -161,9 +162,10 @@ def error_of(path: Path) -> str:
     return str(error.value)
 
 
-def test_other_versions_are_named(tiny_weights_file: Path, tmp_path: Path) -> None:
-    header = metadata_of(tiny_weights_file) | {"format": json.dumps({"name": "visual-dynamics", "version": 9})}
-    assert "version 9" in error_of(changed(tiny_weights_file, tmp_path / "v9.safetensors", header))
+@pytest.mark.parametrize("version", [0, 3, 9])
+def test_other_versions_are_named(tiny_weights_file: Path, tmp_path: Path, version: int) -> None:
+    header = metadata_of(tiny_weights_file) | {"format": json.dumps({"name": "visual-dynamics", "version": version})}
+    assert f"version {version};" in error_of(changed(tiny_weights_file, tmp_path / "other.safetensors", header))
 
 
 @pytest.mark.parametrize("part", [0, 4, 100, 3000, -1])

@@ -70,6 +70,9 @@ def test_pyramid_keeps_the_picture() -> None:
     assert resize(frame, 16) is frame
     torch.testing.assert_close(resize(frame, 4)[0, 0, 0, 0], frame[0, 0, :4, :4].mean())
     assert resize(frame, 64).shape == (1, 3, 64, 64)
+    ramp = torch.tensor([[0.0, 1.0], [0.0, 1.0]])[None, None]
+    expected = torch.tensor([0.0, 0.25, 0.75, 1.0]).expand(1, 1, 4, 4)  # places of new pixels between the old ones
+    torch.testing.assert_close(resize(ramp, 4), expected)
 
 
 def test_motion_decoder_is_the_paper_s() -> None:
@@ -272,6 +275,9 @@ def test_difference_scale_changes_units_not_meaning() -> None:
     torch.manual_seed(0)
     network = VisualDynamics(NetworkConfig.from_dict(TINY.to_dict() | {"difference_scale": 4.0})).eval()
     frame = torch.rand(1, 3, 16, 16)
+    plain, difference = VisualDynamics(TINY).eval(), seeded(1, 3, 16, 16) / 10
+    plain.load_state_dict(network.state_dict())
+    torch.testing.assert_close(network.encode_motion(frame, difference), plain.encode_motion(frame, 4 * difference))
     maps = network.encode_image(frame)
     kernels = network.kernel_decoder(seeded(1, 200))
     raw = network.motion_decoder(

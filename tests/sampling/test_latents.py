@@ -1,6 +1,7 @@
 """Sources of z: the right distribution, one seed a sample; and the fit of the mixture."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,16 @@ def test_training_posteriors_are_a_mixture() -> None:
     assert abs(len(left) / len(z) - 0.5) < 0.04
     assert abs(left[:, 0].mean() + 3) < 0.02 and abs(left[:, 0].std() - 0.135) < 0.01
     assert abs(z[:, 1].mean()) < 0.06 and abs(z[:, 1].std() - 1) < 0.05
+
+
+def test_stored_codes_that_are_not_finite_are_refused() -> None:
+    good = two_posteriors()
+    good.check()
+    for row, value in enumerate((math.nan, math.inf, -math.inf, math.nan)):
+        scales = good.scales.clone()
+        scales[row, 0] = value
+        with pytest.raises(ValueError, match="its training posteriors are malformed"):
+            replace(good, scales=scales).check()
 
 
 def test_prior_is_the_unit_gaussian() -> None:

@@ -16,7 +16,7 @@ from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.sampling.predictor import Predictor
 from visual_dynamics.sprites.bodies import shipped_bodies
 from visual_dynamics.sprites.characters import Character, Clips, Key
-from visual_dynamics.sprites.complete import CHECKED, Drafts, check, complete, draw
+from visual_dynamics.sprites.complete import CHECKED, Drafts, check, complete, draw, squared_errors
 from visual_dynamics.sprites.completion_files import MARK, contact_sheet, credits_text, marked
 from visual_dynamics.sprites.missing import Part, by_likeness, colour_map, is_layer, plan, recoloured
 
@@ -216,6 +216,12 @@ def test_colours_that_are_half_transparent_stay_so() -> None:
     seen = drafts.clips[RUN][drafts.clips[RUN][..., 3] > 0]
     glassy = (seen[:, :3] == GLASS[:3]).all(axis=1)
     assert glassy.any() and set(seen[glassy, 3]) == {160} and set(seen[~glassy, 3]) == {255}
+
+
+def test_errors_are_squares_of_shares_of_white_over_black() -> None:
+    frame, empty = np.zeros((2, 2, 4), np.uint8), np.zeros((2, 2, 4), np.uint8)
+    frame[0, 0], frame[1, 1], frame[1, 0] = (255, 0, 0, 255), (0, 51, 102, 255), (255, 255, 255, 0)  # the last: unseen
+    assert squared_errors([(frame, empty), (empty, frame), (frame, frame)]).tolist() == pytest.approx([1.2, 1.2, 0])
 
 
 def test_what_the_model_cannot_do_is_said_before_it_draws() -> None:

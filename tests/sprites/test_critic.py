@@ -91,6 +91,12 @@ def test_sliding_feet() -> None:
     assert (one.check, one.frames, one.value) == ("feet", (3,), 2) and "2 px to the right" in one.words
 
 
+def test_feet_that_move_by_a_pixel_are_no_fault() -> None:
+    frames = figure(WAVE)
+    frames[3:, 24:28] = np.roll(frames[3:, 24:28], 1, 2)
+    assert found(frames) == []
+
+
 def test_feet_that_drift_are_one_fault() -> None:
     """Two pixels in two frames that follow each other; each step alone would be too small."""
     frames = figure((18, 17, 16, 15, 14, 13, 12, 11))

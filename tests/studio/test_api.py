@@ -240,6 +240,17 @@ def test_inside_and_relations(client: TestClient) -> None:
     assert len(graph["nodes"]) == 3 and len(graph["edges"]) == 1  # the circle and the triangle
 
 
+def test_places_of_parts_are_shares_of_the_width(app: FastAPI, client: TestClient) -> None:
+    buffer = io.BytesIO()  # of a picture twice as wide as high: the middle rows of a sample
+    Image.fromarray(app.state.studio.pictures.samples["shapes-1"].pixels[32:96]).save(buffer, "PNG")
+    image = client.post("/api/images", content=buffer.getvalue()).json()
+    nodes = post(client, "/api/relations", {"image": image["id"]})["nodes"]
+    assert (image["width"], image["height"]) == (128, 64) and nodes
+    for node in nodes:
+        y, x = (places.mean() + 0.5 for places in pixels(node["mask"])[..., 3].nonzero())  # in a square of 64
+        assert (node["x"], node["y"]) == pytest.approx((x / 64, (y - 16) / 64))
+
+
 @pytest.mark.parametrize("form", ["gif", "webp", "apng", "mp4", "sheet", "zip"])
 @pytest.mark.parametrize("count", [1, 3])
 def test_files_can_be_read_back(client: TestClient, futures: list[dict[str, Any]], form: str, count: int) -> None:

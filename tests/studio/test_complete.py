@@ -210,6 +210,11 @@ def test_bad_uploads_are_told_in_a_line(client: TestClient, name: str, make: Cal
     assert list(answer) == ["error"] and message in answer["error"] and "\n" not in answer["error"]
 
 
+@pytest.mark.parametrize("name", ["C:\\heroes\\hero.zip", "/home/me/hero.zip", "../hero.zip", "hero.zip"])
+def test_of_an_upload_s_name_only_the_last_part_is_kept(client: TestClient, name: str) -> None:
+    assert upload(client, name, b"", 422)["error"].startswith("hero.zip is no readable ZIP")
+
+
 def test_uploads_are_bounded_and_the_oldest_make_room(client: TestClient, studio_settings: Settings) -> None:
     assert client.post("/api/characters?name=hero.zip", content=bytes(10_000_001)).status_code == 413
     assert client.post("/api/characters", content=b"x").status_code == 422  # without a name
