@@ -48,8 +48,6 @@ class NetworkConfig:
             raise ValueError("image layers keep the size")
         if not 8 <= self.size <= 1024 or self.size % 2 ** (self.scales - 1):
             raise ValueError(f"{self.scales} scales do not fit frames of {self.size} pixels")
-        if not 1 <= self.latent <= 100_000 or self.difference_scale <= 0:
-            raise ValueError("latent and difference_scale are positive")
         if not 0 <= self.background <= 1:
             raise ValueError("a background is a grey level from 0 to 1")
         if self.warp not in (0, 1, 2):
