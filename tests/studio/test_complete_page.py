@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tests.browser import TOO_FAINT
 from tests.sprites.test_complete_command import in_hat, sheet, swapped, write_folder
 from tests.studio.conftest import WAIT, until
 from tests.studio.test_complete import zipped
+from visual_dynamics.studio.state import Queue
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -29,10 +31,6 @@ DROP = """([name, data]) => {
     document.querySelector("#character-drop strong").dispatchEvent(event);
 }"""
 COLOURS = "canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
-WATCH_PROGRESS = """() => {  // a bar that is there for a moment may fall between two looks at the page
-    const bar = document.querySelector("#progress");
-    new MutationObserver(() => { if (!bar.hidden) window.progressSeen = true; }).observe(bar, { attributes: true });
-}"""
 
 
 def drop(page: Page, name: str, data: bytes) -> None:
@@ -75,14 +73,21 @@ def test_a_zip_is_dropped_and_its_completion_taken_away(page: Page, tmp_path: Pa
 
 def test_drawings_have_doubts_and_a_phone_shows_them(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visual_dynamics.sprites.complete.CHECKED", 2)
+    seen, report = threading.Event(), Queue.report
+
+    def held(queue: Queue, done: int, total: int) -> None:
+        report(queue, done, total)
+        assert seen.wait(WAIT / 1000)  # short work would be over before the page asks how far it is
+
+    monkeypatch.setattr(Queue, "report", held)
     page.click("#tab-transfer")
     drop(page, "hero.zip", zipped(in_hat(swapped("walk", "slash"))))
     only(page, "climb")
     page.check("[name=force]")
-    page.evaluate(WATCH_PROGRESS)
     page.click("#complete-form .primary")
+    until(page, "!document.querySelector('#progress').hidden")
+    seen.set()
     page.wait_for_selector("#complete-result .card")
-    assert page.evaluate("window.progressSeen")
     assert page.is_hidden("#progress") and page.is_hidden("#cancel")
     doubtful = page.locator(".frames .doubtful")
     assert doubtful.count() > 0 and "climb up, frame" in (doubtful.first.get_attribute("aria-label") or "")
