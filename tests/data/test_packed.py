@@ -124,6 +124,21 @@ def test_starts_are_a_fifth_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(of_any) == {(still, place) for still, places in clips.items() for place in places}
 
 
+def test_each_animation_has_as_many_pairs_of_any_two_frames() -> None:
+    """Twelve pairs of walk, four of slash: eight of each, of all clips of it."""
+    found = moves("any")
+    assert found.total() == 16
+    walk = {pair: times for pair, times in found.items() if pair[0] < 6}
+    assert set(walk.values()) == {1} and len(walk) == 8
+    assert {place // 3 for pair in walk for place in pair} == {0, 1}
+    assert {pair: times for pair, times in found.items() if pair[0] >= 6} == {
+        (6, 7): 2,
+        (7, 6): 2,
+        (8, 9): 2,
+        (9, 8): 2,
+    }
+
+
 def test_damage_is_an_error(tmp_path: Path) -> None:
     pack(tmp_path, [character(1)])
     path = tmp_path / "frames-000.xz"

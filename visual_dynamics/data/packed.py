@@ -162,8 +162,9 @@ def read_packed(
 def packed_pairs(characters: Sequence[PackedCharacter], between: str, size: int, background: float) -> Pairs:
     """Pairs of frames within each clip, in the middle of size x size pixels; `background` shows where there is nothing.
 
-    between: as `clip_moves` has it. With "+starts" a fifth of the pairs go from the standing frame to the first frame
-    of each animation seen from that side; with "+standing" to any frame of it.
+    between: as `clip_moves` has it; with "any" each animation has as many pairs as another one. With "+starts" a fifth
+    of the pairs go from the standing frame to the first frame of each animation seen from that side; with "+standing"
+    to any frame of it.
 
     Frames stay one byte a pixel; a smaller network sees them made smaller, never cut.
     """
@@ -173,10 +174,14 @@ def packed_pairs(characters: Sequence[PackedCharacter], between: str, size: int,
     side = characters[0].index.shape[-1]
     frames, owners, palettes = [], [], []
     moves: list[NDArray[np.int64]] = []  # (n, 2) each: from where to where
+    kinds: list[int] = []  # of the animations that these belong to
+    numbers: dict[str, int] = {}
     starts: list[tuple[int, int]] = []
     before = 0
     for number, one in enumerate(characters):
-        moves += [before + places[0] + _moves(len(places), cast(Between, within)) for places in one.ranges()]
+        for clip, places in zip(one.clips, one.ranges(), strict=True):
+            moves.append(before + places[0] + _moves(len(places), cast(Between, within)))
+            kinds.append(numbers.setdefault(clip.animation, len(numbers)))
         starts += [(before + still, before + place) for still, place in _starts(one, also)]
         before += len(one.index)
         frames.append(one.index)
@@ -185,6 +190,8 @@ def packed_pairs(characters: Sequence[PackedCharacter], between: str, size: int,
     pairs = np.concatenate(moves)  # (N, 2)
     if not len(pairs):
         raise UserError("the characters have no two frames of one animation")
+    if within == "any":
+        pairs = pairs[_equal_shares(np.repeat(kinds, [len(some) for some in moves]))]
     if starts:
         times = max(1, round(STARTS / (1 - STARTS) * len(pairs) / len(starts)))
         pairs = np.concatenate([pairs, np.tile(np.array(starts), (times, 1))])
@@ -215,6 +222,17 @@ def cast_of(characters: Sequence[PackedCharacter]) -> Cast:
 @lru_cache
 def _moves(frames: int, between: Between) -> NDArray[np.int64]:
     return np.array(clip_moves(range(frames), between), np.int64).reshape(-1, 2)
+
+
+def _equal_shares(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which pairs to take, in their order, so that there are as many of each kind: the mean over kinds.
+
+    The pairs of any two frames grow with the square of an animation's length: of 13 frames there are 78 times as many
+    as of 2.
+    """
+    found = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+    share = len(kinds) // len(found)
+    return np.sort(np.concatenate([places[np.arange(share) * len(places) // share] for places in found]))
 
 
 def _starts(one: PackedCharacter, also: str) -> list[tuple[int, int]]:
