@@ -10,8 +10,8 @@ Protocol: eight trainings of 2,400 steps of 64 pairs, one seed. Ours has the KL 
 and its z is the mean. Both with a z of 8 and of 3,200, both with all 20,000 training pairs and with the first 500.
 Nothing else differs. A z of 3,200 has a latent scale in both (see sweeps): ours does not finish without it.
 
-Motions are measured as in the Shapes table, on 500 generated test images with 100 futures each: with z from the
-training posteriors in the weights file, and with z from N(0, I). Errors are squared differences of a frame, summed over
+Motions are measured as in the Shapes table, on 500 generated test images, with as many futures as the note below the
+tables says: with z from the training posteriors in the weights file, and with z from N(0, I). Errors are squared differences of a frame, summed over
 pixels and colours. "Another scene": the code of one test scene moves another one, 200 times; the world draws the true
 answer. "Own scene": the code moves the scene that it was read from. Held out: 500 test pairs. In all three z is drawn
 as in training: ours from the posterior, the AE's is the mean. Training error: mean of the logged batches in the last

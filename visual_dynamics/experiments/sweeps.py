@@ -14,11 +14,10 @@ heavy KL term from the start a z of 3,200 takes many times longer to learn. 3,00
 the numbers change with it is not measured.
 
 "Scaled" is a z with a latent scale (latent_scale=true), which the paper has not: fixed weights on its dimensions fall
-from 1 to 1/23 for a z of 128, and to 1/250 for one of 3,200. "Even" is the same size without it. An even z of 128 has
-more components than a scaled one: in a training of an earlier version 10, with a held-out error of 3.9. An even z of
-3,200 is left out, as it does not finish: the error of a network of half the size stayed at twice that of a z of 8.
+from 1 to 1/23 for a z of 128, and to 1/250 for one of 3,200. "Even" is the same size without it. An even z of 3,200
+is left out, as it does not finish: the error of a network of half the size stayed at twice that of a z of 8.
 
-Each is measured on test scenes. Trainings before 2026-11-18 watched their error on 256 of these.
+Each is measured on test scenes.
 z: 1,000 pairs, as in the latents experiment. Held-out error: 500 of them, with a z drawn from their posteriors, as in
 training. Training error: mean of the logged batches in the last tenth of the steps. Motion: 500 images, and as many
 futures in all as the note below the tables says, with z from the training posteriors in the weights file. It has room
