@@ -115,12 +115,12 @@ FAMILIES = {
     "characters": Family(
         "sprites-lpc-poses",
         {
-            "other-character": {"augment": ("other-character",)},
-            "other-beta-10": {"augment": ("other-character",), "beta": 10.0},
-            "other-latent-64": {"augment": ("other-character",), "latent": 64},
-            "other-warp": {"augment": ("other-character",), "warp": 1},
+            "own-character": {"augment": ("-other-character",)},
+            "warp": {"warp": 1},
+            "beta-1": {"beta": 1.0},
+            "beta-50": {"beta": 50.0},
+            "latent-64": {"latent": 64},
             "no-mirror": {"augment": ("-mirror",)},
-            "beta-10": {"beta": 10.0},
             "any": {"between": "any"},
         },
         measure_characters,

@@ -30,7 +30,6 @@ from visual_dynamics.weights import load_weights
 QUICK = ["--steps", "2", "--batch", "8", "--preset", "tiny", "--pairs", "24", "--device", "cpu", "--set", "log_every=1"]
 NOT_SHIPPED = {
     "sprites-lpc",
-    "sprites-lpc-poses",
     "people-next",
     "people-128",
     "shapes-128",

@@ -38,7 +38,7 @@ def complete_character(
     reference: Annotated[list[Path] | None, typer.Option("--reference", help=REFERENCE_HELP)] = None,
     body: Annotated[str, typer.Option(help=BODY_HELP, show_default=False)] = "",
     layer: Annotated[bool | None, typer.Option("--layer/--whole", help=LAYER_HELP, show_default=False)] = None,
-    model: ModelOption = "sprites-poses",
+    model: ModelOption = "sprites-lpc-poses",
     out: OutOption = Path("out/complete"),
     scale: ScaleOption = 2,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
@@ -55,7 +55,7 @@ def complete_character(
         if path.is_dir() and out.resolve() == path.resolve():
             raise UserError("results do not go into the folder of the character: choose another one with --out")
         if sprite_model(model).knows_neighbours:
-            raise UserError(f"{model} knows neighbouring frames only: choose a model of poses, such as sprites-poses")
+            raise UserError(f"{model} knows neighbouring frames only: choose a model of poses, such as sprites-lpc-poses")
         character = read_character(path)
         given = [read_character(each) for each in reference or ()]
         for each in (character, *given):

@@ -190,7 +190,7 @@ class Tools:
         character: Annotated[str, Field(description="A folder or ZIP with a sheet for each animation, or one sheet.")],
         animations: Annotated[str, Field(description="What to draw: run,jump; empty: all that it lacks.")] = "",
         reference: Annotated[str, Field(description="Another character that has them; empty: a shipped body.")] = "",
-        model: ModelName = "sprites-poses",
+        model: ModelName = "sprites-lpc-poses",
         force: Annotated[bool, Field(description="Draw where known frames come out badly.")] = False,
         out: Out = "",
     ) -> CallToolResult:

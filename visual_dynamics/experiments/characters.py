@@ -2,10 +2,11 @@
 
 Paper      has no such table: its "Zero-Shot Visual Analogy-Making" is about Reed's characters, see `analogy`.
 Command    visual-dynamics reproduce characters --lpc FOLDER
-Cost       on one CPU core --samples 450 takes about four minutes.
+Cost       on one CPU core some 17 minutes.
 
 Protocol: characters composed of a checkout of the LPC generator, of its six body types in turn. Each wears held-out
-items (sprites/lpc_held_out.txt), which `prepare lpc --items train` leaves out. The motion code is read from two frames
+items (sprites/lpc_held_out.txt), which `prepare lpc --items train` leaves out. "ours" learned from characters of the
+other items, the other two models from Reed's characters in one place. The motion code is read from two frames
 of the source and applied to the first of the same two frames of the target; the target's second frame is the truth.
 Two kinds of moves: from a frame to the next one, and between any two frames of an animation. The source is of the
 target's body type, or of another one, by turns. Both stand at places of their own, drawn from all at which they lie
@@ -47,7 +48,8 @@ from visual_dynamics.sprites.generator import ANIMATIONS, Generator
 
 CHARACTERS, SMALL_CHARACTERS = 48, 6
 SAMPLES, SMALL_SAMPLES = 9_000, 30  # questions of each kind, over the animations
-COPY, OURS, POSES = "copy", "ours", "ours, poses"
+COPY, OURS = "copy", "ours"
+REED, REED_POSES = "ours, of Reed's sprites", "ours, poses of Reed's sprites"
 KINDS = {"neighbouring frames": True, "any two frames": False}
 ALL, WITHIN, ACROSS = "all", "within one body type", "across"
 CHUNK = 64  # questions whose frames are held at once
@@ -60,14 +62,15 @@ Errors = Mapping[str, Mapping[str, Tensor]]  # animation -> row -> (N,)
 
 @dataclass(frozen=True)
 class CharactersOptions(ExperimentOptions):
-    model: str = "sprites"
+    model: str = "sprites-lpc-poses"  # of characters of the generator; the others are of Reed's
+    guide: str = "sprites"
     poses_model: str = "sprites-poses"
     lpc: Path | None = None  # a checkout of the LPC generator
 
 
 def compute(options: CharactersOptions, device: torch.device, progress: Progress) -> Measured:
     generator = Generator(lpc_checkout(options))
-    names = {OURS: options.model, POSES: options.poses_model}
+    names = {OURS: options.model, REED: options.guide, REED_POSES: options.poses_model}
     predictors = {row: load(name, str(device)).predictor for row, name in names.items()}
     count = SMALL_CHARACTERS if options.small else CHARACTERS
     characters = draw_cast(

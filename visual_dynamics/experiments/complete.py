@@ -54,7 +54,7 @@ SIDE = 128  # pixels of a picture in the figure
 
 @dataclass(frozen=True)
 class CompleteOptions(ExperimentOptions):
-    model: str = "sprites-poses"
+    model: str = "sprites-lpc-poses"
     lpc: Path | None = None  # a checkout of the LPC generator
 
 

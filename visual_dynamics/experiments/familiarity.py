@@ -74,9 +74,12 @@ OWN = {  # model -> kinds of its training
     "shapes-texture": ("shapes-texture",),
     "sprites": ("characters",),
     "sprites-poses": ("characters",),
+    "sprites-lpc-poses": ("composed",),
     "people": ("figures", "photos"),
 }
-RELATED = dict.fromkeys(("shapes-ae", *SHAPES), SHAPES)
+RELATED = dict.fromkeys(("shapes-ae", *SHAPES), SHAPES) | {
+    "sprites-lpc-poses": ("characters", "characters-moved", "characters-recoloured")
+}
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class CompleteBody(Body):
 
     character: CharacterId
     animations: Annotated[tuple[AnimationName, ...], Field(max_length=64, description="Empty: all that it lacks")] = ()
-    model: ModelName = "sprites-poses"
+    model: ModelName = "sprites-lpc-poses"
     body: Annotated[BodyName | None, Field(description="Body type of the reference; by default the most alike")] = None
     layer: Annotated[
         bool | None, Field(description="It is only a layer, a hat say; false: it is whole; null: found out")
@@ -153,7 +153,7 @@ async def upload_character(request: Request, studio: Here, name: FileName) -> Ch
 async def complete_character(request: Request, body: CompleteBody, studio: Here) -> Completed:
     """Draw animations that a character lacks, as drafts, after a bare body that has them."""
     if not studio.models.file(body.model).completes:
-        raise RequestError(422, f"model: {body.model} cannot complete a character; choose sprites-poses, say")
+        raise RequestError(422, f"model: {body.model} cannot complete a character; choose sprites-lpc-poses, say")
     stored = studio.characters.find(body.character)
     return await studio.compute(request, lambda: _complete(studio, body, stored))
 

@@ -69,8 +69,17 @@ PEOPLE_NEXT = configure(  # codes that hold no places; frames that keep the pict
 SHAPES_SMALL = configure({"preset": "small", "batch": 32, "steps": 2_800, "kl_warmup": 200}, SHAPES)
 CLIPS = "clips prepared by `visual-dynamics prepare videos CLIPS --split docs/video-clips.csv`"
 UNTRAINED = "no released run yet"
-LPC = "characters packed by `visual-dynamics prepare lpc CHECKOUT --items train` (docs/training.md)"
-NOT_YET = "no released run yet; minutes are at the rate of `sprites` and `sprites-poses`"
+LPC = "characters packed by `visual-dynamics prepare lpc CHECKOUT --items train --count 4000` (docs/training.md)"
+NOT_YET = "no released run yet; minutes are at the rate of `sprites`"
+LPC_POSES = configure(
+    {
+        "between": "any+standing",
+        "augment": ("mirror", "place", "other-character"),
+        "latent": 32,
+        "beta": 10.0,
+    },
+    SPRITES,
+)
 CHARACTERS = "Reed's sprites, packed by `visual-dynamics prepare sprites`"
 
 RECIPES: dict[str, Recipe] = {
@@ -103,9 +112,12 @@ RECIPES: dict[str, Recipe] = {
         LPC,
     ),
     "sprites-lpc-poses": Recipe(
-        (replace(SPRITES, between="any+standing", augment=("mirror", "place"), beta=50.0, steps=30_000),),
-        21.0,
-        NOT_YET,
+        (
+            replace(LPC_POSES, steps=5_074),
+            replace(LPC_POSES, steps=2_976, learning_rate=6e-4, kl_warmup=0),
+        ),
+        11.6,
+        "error 53.5, copying 243.2; both stages beside other trainings",
         LPC,
     ),
     "people": Recipe(
