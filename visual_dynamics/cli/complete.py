@@ -55,7 +55,7 @@ def complete_character(
         if path.is_dir() and out.resolve() == path.resolve():
             raise UserError("results do not go into the folder of the character: choose another one with --out")
         if sprite_model(model).knows_neighbours:
-            raise UserError(f"{model} knows neighbouring frames only: choose a model of poses, such as sprites-lpc-poses")
+            raise UserError(f"{model} knows neighbouring frames only: choose one of poses, such as sprites-lpc-poses")
         character = read_character(path)
         given = [read_character(each) for each in reference or ()]
         for each in (character, *given):

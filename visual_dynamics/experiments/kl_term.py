@@ -11,11 +11,12 @@ and its z is the mean. Both with a z of 8 and of 3,200, both with all 20,000 tra
 Nothing else differs. A z of 3,200 has a latent scale in both (see sweeps): ours does not finish without it.
 
 Motions are measured as in the Shapes table, on 500 generated test images, with as many futures as the note below the
-tables says: with z from the training posteriors in the weights file, and with z from N(0, I). Errors are squared differences of a frame, summed over
-pixels and colours. "Another scene": the code of one test scene moves another one, 200 times; the world draws the true
-answer. "Own scene": the code moves the scene that it was read from. Held out: 500 test pairs. In all three z is drawn
-as in training: ours from the posterior, the AE's is the mean. Training error: mean of the logged batches in the last
-tenth of the steps. Intervals are over images or scenes; the spread over seeds is not measured.
+tables says: with z from the training posteriors in the weights file, and with z from N(0, I). Errors are squared
+differences of a frame, summed over pixels and colours. "Another scene": the code of one test scene moves another one,
+200 times; the world draws the true answer. "Own scene": the code moves the scene that it was read from. Held out: 500
+test pairs. In all three z is drawn as in training: ours from the posterior, the AE's is the mean. Training error: mean
+of the logged batches in the last tenth of the steps. Intervals are over images or scenes; the spread over seeds is not
+measured.
 
 A training lies in FOLDER/NAME, as `visual-dynamics train` makes it. A finished one is only measured, an interrupted one
 is resumed, a missing one is made. On a GPU the commands below the table may run side by side before.
