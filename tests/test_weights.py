@@ -22,6 +22,7 @@ from visual_dynamics.model.motion_encoder import Posterior
 from visual_dynamics.model.network import VisualDynamics
 from visual_dynamics.model.presets import PAPER, TINY, NetworkConfig
 from visual_dynamics.sampling.latents import LearnedPrior, TrainingPosteriors
+from visual_dynamics.tensors import of_eight_bits, to_eight_bits
 from visual_dynamics.weights import MAX_BYTES, Weights, load_weights, save_copy, weights_bytes
 
 
@@ -112,6 +113,16 @@ def test_the_digest_is_of_all_bytes_but_those_of_training_pictures(tiny_weights_
         assert model_files.digest_of(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]) != digest
     more = model_files.with_group(data, model_files.FAMILIAR, {"mean": np.zeros(3, np.float32)})
     assert more != data and model_files.digest_of(more) == digest
+
+
+def test_blocks_of_zeros_and_of_the_smallest_numbers_in_eight_bits() -> None:
+    """A step of zero would divide by it."""
+    value = torch.zeros(3, 32, dtype=torch.float16)
+    value[1, 3], value[2] = 2.0**-24, torch.linspace(-1, 1, 32).half()
+    numbers, step = to_eight_bits(value)
+    assert (step > 0).all() and not numbers[0].any()
+    assert torch.allclose(of_eight_bits(numbers, step), value.float(), atol=0.5 / 127)
+    assert float(of_eight_bits(numbers, step)[1, 3]) == 2.0**-24
 
 
 def test_posteriors_survive_one_byte_a_number() -> None:

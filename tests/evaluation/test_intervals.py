@@ -26,6 +26,14 @@ def test_clusters_count_as_many_as_they_are() -> None:
     assert cluster_interval(values, clusters) == (low, high)  # the seed decides
 
 
+def test_a_large_cluster_weighs_more_than_a_small_one() -> None:
+    """Of 20 clusters ten are one value of 1, ten are nine values of 0: the mean of all is a tenth."""
+    sizes = torch.tensor([1, 9]).repeat(10)
+    values, clusters = torch.tensor([1.0, 0.0]).repeat(10).repeat_interleave(sizes), torch.arange(20)
+    low, high = cluster_interval(values, clusters.repeat_interleave(sizes))
+    assert 0 < low < 0.1 < high < 0.3
+
+
 def test_any_statistic_has_an_interval() -> None:
     """A bootstrap of a mean is as wide as theory says; a statistic that no unit changes has no width."""
     values = np.random.default_rng(3).normal(size=400)
@@ -33,6 +41,8 @@ def test_any_statistic_has_an_interval() -> None:
     assert low < values.mean() < high
     assert high - low == pytest.approx(2 * 1.96 * values.std() / math.sqrt(400), rel=0.1)
     assert bootstrap_interval(lambda places: 2.0, 10, draws=20) == (2.0, 2.0)
+    sometimes = bootstrap_interval(lambda places: 2.0 if places[0] else math.nan, 10, draws=50)
+    assert sometimes == (2.0, 2.0)  # a draw without a value does not count
 
 
 def test_a_mistake_is_an_error() -> None:

@@ -220,7 +220,7 @@ def test_tables_and_figures_come_from_the_json_alone(result: dict, tmp_path: Pat
 
 def test_headline(result: dict) -> None:
     line = sweeps.headline(result)
-    assert line.measure.endswith("with a z of 8 / 32 / 200 even / 200 scaled; one training each")
+    assert line.measure.endswith("with a z of 8 / 32 / 200 even / 200 scaled, beta 16; one training each")
     assert line.paper == "3 / 3 / no number / no number"
     assert line.ours == " / ".join(str(result["runs"][name]["components"]) for name in NAMES[:4])
 
@@ -247,3 +247,7 @@ def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monk
     assert text.startswith("**Small setting") and not list((tmp_path / "temporary").iterdir())
     found = json.loads((tmp_path / "out" / "sweeps.json").read_bytes())
     assert found["small"] and list(found["runs"]) == ["z200", "z200-kl0.02"]
+
+
+def test_the_early_error_is_that_of_a_third_to_a_half_of_the_way() -> None:
+    assert sweeps.early_error({"curve": {"squared_error": [9.0, 8.0, 7.0, 6.0, 4.0, 3.0, 2.0, 1.0, 1.0, 1.0]}}) == 5.0

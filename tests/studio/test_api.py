@@ -18,6 +18,8 @@ from visual_dynamics.api import Model
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import cut_grid
 from visual_dynamics.sprites.files import sheet_files
+from visual_dynamics.studio import motion_library, transfer
+from visual_dynamics.studio.motion import ENDS
 
 PAIR = ("before", "after", "target")
 FORMS = {"gif": "GIF", "webp": "WEBP", "apng": "PNG", "sheet": "PNG"}
@@ -151,6 +153,11 @@ def test_dimensions_tell_which_way_things_move(client: TestClient) -> None:
     assert first["arrows"] and first["words"] and (pixels(first["low"]) != pixels(first["high"])).any()
     resting = post(client, "/api/decode", {"image": "shapes-1", "codes": [found["rest"]]})["urls"][0]
     assert np.abs(pixels(resting).astype(int) - pixels(found["input"])).mean() < 1  # of 255: nothing moves
+    for end, url in ((ENDS[0], first["low"]), (ENDS[1], first["high"])):  # what its slider shows at both ends
+        code = list(found["rest"])
+        code[first["dimension"]] += end * first["scale"]
+        shown = post(client, "/api/decode", {"image": "shapes-1", "codes": [code]})["urls"][0]
+        assert np.abs(pixels(shown).astype(int) - pixels(url)).max() <= 1
     unread = post(client, "/api/dimensions", {"image": "shapes-1", "model": "shapes-integer"})
     assert unread["rest"] == [0.0] * 8  # it comes without its motion encoder
 
@@ -174,6 +181,13 @@ def test_the_library_keeps_applies_and_exchanges_motions(client: TestClient, fut
     assert "numbers" in post(client, "/api/motions/import", file | {"name": "short", "z": [1.0]}, 422)["error"]
     client.delete(f"/api/motions/{again['id']}")
     assert client.get("/api/motions").json() == []
+
+
+def test_a_library_has_an_end(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(motion_library, "MOST", 1)
+    kept = post(client, "/api/motions", {"name": "only", "z": [0.0] * 8}, 201)
+    assert "is full" in post(client, "/api/motions", {"name": "more", "z": [0.0] * 8}, 409)["error"]
+    client.delete(f"/api/motions/{kept['id']}")
 
 
 def test_transfer_is_the_analogy_of_the_python_api(app: FastAPI, client: TestClient, model: Model) -> None:
@@ -202,7 +216,7 @@ def test_a_sprite_stands_where_the_model_knows_sprites(client: TestClient) -> No
     assert (results[0] != np.roll(np.pad(samples["figure-blue"], ((2, 2), (2, 2), (0, 0))), 5, axis=0)).any()
 
 
-def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
+def test_a_sprite_takes_over_an_animation(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = {sample["id"]: pixels(sample["url"]) for sample in client.get("/api/samples").json()}
     buffer = io.BytesIO()
     Image.fromarray(samples["walk-sheet"][:, :180]).save(buffer, "PNG")
@@ -213,6 +227,8 @@ def test_a_sprite_takes_over_an_animation(client: TestClient) -> None:
     assert (pixels(found["frames"][0]) == samples["figure-green"]).all()
     assert {file["name"] for file in found["files"]} >= {"sheet.png", "sheet.json", "animation.gif"}
     assert "not for sprites" in post(client, "/api/animate", request | {"model": "shapes"}, 422)["error"]
+    monkeypatch.setattr(transfer, "MAX_FRAMES", 2)
+    assert "3 frames are too many" in post(client, "/api/animate", request, 422)["error"]
 
 
 def test_a_sheet_with_the_layout_of_aseprite(client: TestClient) -> None:

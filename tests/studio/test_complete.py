@@ -138,7 +138,7 @@ def test_what_cannot_be_drawn(client: TestClient) -> None:
     completed(client, body | {"character": "../hero"}, 422)
     assert "complete it again" in client.get(f"/api/completed/{'0' * 32}").json()["error"]
     models = {model["name"]: model["completes"] for model in client.get("/api/models").json()}
-    assert {name for name, completes in models.items() if completes} == {"sprites-poses"}
+    assert {name for name, completes in models.items() if completes} == {"sprites-poses", "sprites-lpc-poses"}
 
 
 def _bomb() -> bytes:

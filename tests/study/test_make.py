@@ -1,7 +1,9 @@
 """Studies made by a tiny model: what is in the folder, what its names show, what is an error."""
 
+import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +117,25 @@ def test_each_input_and_sample_has_a_seed_of_its_own(tiny_pairs: Pairs) -> None:
     for number in range(4):
         maker.clips_of(number, [StudyClip(number, "ours", 16, sample) for sample in range(3)])
     assert len(asked) == len(set(asked)) == 12
+
+
+@pytest.mark.parametrize("snapped", [False, True])
+def test_predicted_frames_of_pixel_art_take_its_colours(tiny_pairs: Pairs, snapped: bool) -> None:
+    class Faded:
+        def sample(self, frame: torch.Tensor, seeds: list[int]) -> torch.Tensor:
+            return (0.9 * frame).repeat(len(seeds), 1, 1, 1)
+
+    maker = ClipMaker(tiny_pairs, {"ours": Faded()}, snapped=snapped, seed=3)
+    (clip,) = maker.clips_of(0, [StudyClip(0, "ours", tiny_pairs.size[0], 0)]).values()
+    both = np.array(Image.open(io.BytesIO(clip)).convert("RGB"))
+    first, second = (set(map(tuple, half.reshape(-1, 3).tolist())) for half in np.split(both, 2, axis=1))
+    assert (second <= first) is snapped
+
+
+def test_from_four_obvious_trials_on_one_may_be_answered_wrongly(make: Make) -> None:
+    for obvious, least in ((3, 3), (4, 3)):
+        design = replace(DESIGN, obvious=obvious)
+        assert make(design, name=str(obvious)).least_right == least
 
 
 def test_no_tile_of_a_torn_picture_stays() -> None:

@@ -33,6 +33,13 @@ def test_the_defaults_are_the_released_shapes_model() -> None:
     config = TrainingConfig()
     assert (config.data, config.rendering, config.network.latent) == ("shapes", "smooth", 8)
     assert config.augmentations == {"permute-channels": 1.0} and config.steps == 3_062
+    assert (config.sigma, config.beta, config.batch, config.learning_rate) == (0.1, 1.0, 128, 1e-3)
+
+
+def test_a_run_is_over_at_its_stop_or_at_the_end_of_its_budget() -> None:
+    config = TrainingConfig(steps=10, stop=4)
+    assert [config.is_over(step, step / 10) for step in (3, 4)] == [False, True]
+    assert [TrainingConfig(steps=10).is_over(step, step / 10) for step in (9, 10)] == [False, True]
 
 
 def test_a_preset_brings_its_z_and_one_budget_replaces_another() -> None:

@@ -66,7 +66,7 @@ async function complete(form) {
 }
 
 /** The chosen model if it can; else the shipped one. */
-const modelName = () => (state.model.completes ? state.model.name : "sprites-poses");
+const modelName = () => (state.model.completes ? state.model.name : "sprites-lpc-poses");
 
 /** Do work with a character; if the studio has dropped it, upload it again. */
 async function withCharacter(shown, work) {
