@@ -136,15 +136,6 @@ def test_the_right_frames_in_the_right_order(method: Method, loop: bool, pose: i
     assert sorted(oracle.encoded) == sorted((source, frame) for source, frames in plan.items() for frame in frames)
 
 
-def test_motions_that_are_known_are_not_encoded_again() -> None:
-    reference, truth = walker(4), walker(4, 11, 15, GREEN)
-    oracle, codes = Oracle(reference, truth), torch.tensor([[0, frame] for frame in range(4)])
-    assert np.array_equal(animate(oracle, reference, truth[0], codes=codes), truth)  # type: ignore[arg-type]
-    assert not oracle.encoded
-    with pytest.raises(ValueError, match="codes are for direct, without a guide"):
-        animate(oracle, reference, truth[0], method="chained", codes=codes)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("method", ["chained", "direct"])
 def test_each_frame_is_cut_out_once(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     cut: list[int] = []

@@ -123,10 +123,10 @@ def test_no_swap_where_one_colour_becomes_two_or_silhouettes_differ() -> None:
     assert recoloured(body(20), {0: 0}) is None  # a colour of which nothing is known
 
 
-def test_frames_are_made_by_the_motion_from_the_nearest_known_frame() -> None:
+def test_frames_are_made_by_the_motions_from_the_nearest_known_frames() -> None:
     hero = Character("hero", with_hat(clips(WALK)))
     (part,), drafts = drawn(hero)
-    assert {step.start for step in part.steps} == {(WALK, 2)}  # the walk's last frame is nearest to all of the run
+    assert {step.starts for step in part.steps} == {tuple((WALK, frame) for frame in (2, 1, 0))}  # the nearest first
     truth = with_hat(clips(RUN))[RUN]
     truth[:, 20:22, 20:24] = hero.clips[WALK][2][20:22, 20:24]  # the body that came out from under the brim
     assert drafts.clips[RUN].shape == (3, 64, 64, 4)
@@ -143,6 +143,42 @@ def test_a_frame_that_looks_like_a_known_one_is_that_one() -> None:
     assert np.array_equal(drafts.clips[RUN][0], hero.clips[WALK][1]) and drafts.doubts[RUN] == [0]
 
 
+class Grey(Adding):
+    """Of one start it makes all of the frame white, of others black."""
+
+    white: ClassVar[bytes] = b""
+
+    def preview(self, image: Tensor, z: Tensor) -> Tensor:
+        return torch.full((len(z), 3, 64, 64), float(image.contiguous().numpy().tobytes() == self.white))
+
+
+def test_a_frame_is_the_mean_of_what_is_made_of_its_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that makes white of the second start, of three, and black of others: a third of white."""
+    hero = Character("hero", with_hat(clips(WALK)))
+    (part,) = plan(hero, [REFERENCE])
+    start = torch.from_numpy(hero.clips[WALK][1]).permute(2, 0, 1).float() / 255
+    monkeypatch.setattr(Grey, "white", (start[:3] * start[3:]).contiguous().numpy().tobytes())
+    seen: list[float] = []
+
+    def watched(predicted: Tensor, target: Pixels, palette: Pixels) -> Pixels:
+        seen.extend(predicted.unique().tolist())
+        return np.zeros((64, 64, 4), np.uint8)
+
+    monkeypatch.setattr("visual_dynamics.sprites.complete.as_sprite", watched)
+    complete(Grey(), [part], force=True)  # type: ignore[arg-type]
+    assert seen[-3:] == pytest.approx([1 / 3] * 3)
+
+
+def test_at_most_six_starts_each_of_a_look_of_its_own() -> None:
+    lefts = (30, 20, 21, 22, 22, 23, 24, 25, 26)
+    slash, standing = ("slash", "down"), ("idle", "down")
+    reference = {slash: np.stack([body(left) for left in lefts]), standing: body(20)[None], RUN: body(19)[None]}
+    hero = Character("hero", with_hat({key: reference[key] for key in (slash, standing)}))
+    (part,) = plan(hero, [Character("it", reference)])
+    ((made, starts),) = part.steps
+    assert made == (RUN, 0) and starts == ((standing, 0), *((slash, frame) for frame in (2, 3, 5, 6, 7)))
+
+
 def test_each_picture_and_each_motion_is_encoded_once() -> None:
     run = np.concatenate(
         [clips(RUN)[RUN], clips(RUN)[RUN][1:], clips(WALK)[WALK][2:]]
@@ -152,8 +188,8 @@ def test_each_picture_and_each_motion_is_encoded_once() -> None:
     checked = check(model, part)  # type: ignore[arg-type]
     model.pictures, model.motions = [], []
     drafts = draw(model, part, checked)  # type: ignore[arg-type]
-    assert len(model.pictures) == len(set(model.pictures)) == 2  # hero and reference in the only start
-    assert len(model.motions) == len(set(model.motions)) == 3
+    assert len(model.pictures) == len(set(model.pictures)) == 2 * 3  # hero and reference in each start
+    assert len(model.motions) == len(set(model.motions)) == 3 * 3 + 1  # and the known pose, from itself
     made, doubts = drafts.clips[RUN], drafts.doubts[RUN]
     assert np.array_equal(made[1:3], made[3:5]) and np.array_equal(doubts[1:3], doubts[3:5])
     assert np.array_equal(made[5], part.target[WALK][2]) and doubts[5] == 0
@@ -181,14 +217,14 @@ def test_progress_ends_with_all_frames() -> None:
     seen: list[tuple[int, int]] = []
     parts = plan(Character("hero", with_hat(clips(WALK))), [REFERENCE])
     complete(Adding(), parts, progress=lambda done, total: seen.append((done, total)))  # type: ignore[arg-type]
-    assert seen == sorted(seen) and seen[-1] == (CHECKED + 3, CHECKED + 3)
+    assert seen == sorted(seen) and seen[-1] == (6 * CHECKED + 3 * 3, 6 * CHECKED + 3 * 3)
 
 
 def test_of_equal_starts_the_standing_one_is_taken() -> None:
     """A character may hold something in other animations; its standing frame has nothing to guess."""
     same = {key: np.stack([body(20)]) for key in (("slash", "down"), ("idle", "down"), RUN)}
     (part,) = plan(Character("hero", with_hat({key: same[key] for key in same if key != RUN})), [Character("it", same)])
-    assert [step.start.key for step in part.steps] == [("idle", "down")]
+    assert [step.starts[0].key for step in part.steps] == [("idle", "down")]
 
 
 def test_small_sprites_are_no_layers_and_other_sides_cannot_be_drawn() -> None:

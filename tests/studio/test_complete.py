@@ -117,7 +117,7 @@ def test_drawings_have_doubts_and_worthless_ones_are_made_only_on_request(
 ) -> None:
     monkeypatch.setattr("visual_dynamics.sprites.complete.CHECKED", 2)
     found = upload(client, "hero.zip", zipped(in_hat(swapped("walk", "slash"))))
-    body = {"character": found["id"], "animations": ["climb"]}
+    body = {"character": found["id"], "animations": ["climb"], "model": "sprites-poses"}
     made = completed(client, body | {"force": True, "body": "female"})
     assert made["animations"][0]["reference"] == "the female body of the LPC generator"
     doubts = made["animations"][0]["clips"][0]["doubts"]
@@ -243,4 +243,4 @@ def test_a_ticket_tells_how_far_the_drawing_is(client: TestClient, monkeypatch: 
     body = {"character": found["id"], "animations": ["climb"], "force": True}
     assert client.post("/api/complete", json=body, headers={"X-Ticket": "mine"}).status_code == 200
     assert [each["done"] for each in seen] == sorted(each["done"] for each in seen) and seen[0]["place"] == 0
-    assert seen[-1]["total"] == 6 + 2 and client.get("/api/queue?ticket=other").json()["total"] == 0
+    assert seen[-1]["total"] == 6 * (6 + 2) and client.get("/api/queue?ticket=other").json()["total"] == 0

@@ -2,7 +2,7 @@
 
 Paper      beyond it: it has no whole characters.
 Command    visual-dynamics reproduce complete --lpc FOLDER
-Cost       some 12 s a character on one CPU core, so six minutes for the default 30.
+Cost       some 40 s a character on one CPU core, so 20 minutes for the default 30.
 
 Protocol: characters composed of a checkout of the LPC generator, of five body types in turn, which have all
 animations of their body. (Clothes of the sixth, the child, are drawn for walk alone; the muscular body does not
@@ -12,8 +12,8 @@ them after the bare bodies that come with the package. It finds the body type it
 
 Error: squared difference of colours in [0, 1] over black, summed over a frame; the tables show the sum over that of the
 nearest standing frame: the first frame of idle or walk in that view, whichever has the smaller error. "known frame":
-the frame that the draft is made from, as it is. Exact frames: at least 90 % of the pixels that are opaque in truth have
-the true colour. Intervals: characters are drawn again.
+the nearest of the known frames that the draft is made from, as it is. Exact frames: at least 90 % of the pixels that
+are opaque in truth have the true colour. Intervals: characters are drawn again.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def completed(predictor: Predictor, one: PackedCharacter, place: int) -> tuple[l
     _, drafts = complete(predictor, parts, force=True)
     found = []
     for part in parts:
-        starts = {step.made: step.start for step in part.steps}
+        starts = {step.made: step.starts[0] for step in part.steps}
         for (key, frame), start in starts.items():
             true, made = truth[key][frame], drafts.clips[key][frame]
             from_known = known[start.key][start.frame]

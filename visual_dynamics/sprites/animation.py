@@ -40,7 +40,6 @@ def animate(
     palette: Pixels | None = None,
     guide: Predictor | None = None,
     starts: Pixels | None = None,
-    codes: Tensor | None = None,
 ) -> Pixels:
     """The target (h, w, 4), in the pose of frame `pose` of the reference (T, H, W, 4), moved like it: (T, h, w, 4).
 
@@ -51,13 +50,10 @@ def animate(
     guide: a model of what comes next, for "direct" (see `guide`). Frames after the pose, with `loop` all of them, are
     drafted by it one after the other, and then made by the motion from the target to the draft.
     starts: with a guide, more frames (n, H, W, 4) of the reference, outside the clip, as start poses to try.
-    codes: (T, latent), for "direct" without a guide: the motions from the pose to each frame, if they are known.
     """
     plan = animation_plan(len(reference), pose, method, loop)
     if guide and (method != "direct" or guide is predictor):
         raise ValueError("a guide is for direct, and a predictor of its own")
-    if codes is not None and (method != "direct" or guide):
-        raise ValueError("codes are for direct, without a guide")
     if guide and guide.size != predictor.size:
         raise UserError(f"the guide makes frames of {guide.size} pixels, but the model of {predictor.size}")
     check_sprites(reference, "the reference")
@@ -71,20 +67,20 @@ def animate(
     sprites = np.empty((len(clip), size, size, 4), np.uint8)
     sprites[pose] = in_squares(with_hard_edges(target[None]), box, size)[0]
     palette = palette_of(target[None]) if palette is None else palette
-    as_sprite = _remembered(partial(_as_sprite, target=target, palette=palette))
+    drawn = _remembered(partial(as_sprite, target=target, palette=palette))
     first = _as_frame(sprites[pose])
     twins = find_twins(clip, [pose, *chain.from_iterable(plan.values())])
 
     def snapped(predicted: Tensor) -> Tensor:
-        return _as_frame(as_sprite(predicted))
+        return _as_frame(drawn(predicted))
 
     start = find_start(predictor, guide, clip, pose, others, first, snapped) if guide and others else clip[pose]
-    made, seen = _planned(predictor, clip, start, first, plan, twins, snapped, codes)
+    made, seen = _planned(predictor, clip, start, first, plan, twins, snapped)
     if guide and made:
         order = [(pose + step) % len(clip) for step in range(len(clip) if loop else len(clip) - pose)]
         made = _guided(predictor, guide, clip, seen, order, twins, snapped)
     for frame, predicted in made.items():
-        sprites[frame] = as_sprite(predicted)
+        sprites[frame] = drawn(predicted)
     for frame, twin in enumerate(twins):
         if frame not in made:
             sprites[frame] = sprites[twin]
@@ -108,7 +104,6 @@ def _planned(
     plan: dict[int, list[int]],
     twins: Sequence[int],
     snapped: Callable[[Tensor], Tensor],
-    codes: Tensor | None,
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
     """Frames (3, S, S) by number: as predicted, without twins; and all of them snapped.
 
@@ -118,12 +113,9 @@ def _planned(
     made, seen = dict[int, Tensor](), {pose: target}
     for source, results in plan.items():
         if new := [frame for frame in results if twins[frame] == frame]:
-            if codes is None:
-                before = start if source == pose else clip[source]
-                after = torch.stack([clip[frame] for frame in new])
-                motions = predictor.encode(before.expand_as(after), after).mean
-            else:
-                motions = codes[new]
+            before = start if source == pose else clip[source]
+            after = torch.stack([clip[frame] for frame in new])
+            motions = predictor.encode(before.expand_as(after), after).mean
             predicted = predictor.preview(predictor.encode_image(seen[source]), motions).unbind()
             made |= zip(new, predicted, strict=True)
             seen |= zip(new, map(snapped, predicted), strict=True)
@@ -205,7 +197,7 @@ def _as_frame(picture: Pixels) -> Tensor:
     return torch.from_numpy(picture[..., :3].copy()).permute(2, 0, 1).float() / 255
 
 
-def _as_sprite(predicted: Tensor, target: Pixels, palette: Pixels) -> Pixels:
+def as_sprite(predicted: Tensor, target: Pixels, palette: Pixels) -> Pixels:
     """(3, S, S) -> (S, S, 4) in the colours of the palette."""
     colors = predicted.permute(1, 2, 0)[None].cpu().numpy()
     opaque = opaque_pixels(colors, target[None])[..., None]

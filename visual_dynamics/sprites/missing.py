@@ -20,6 +20,7 @@ from visual_dynamics.sprites.frames import in_squares, standing_boxes
 from visual_dynamics.sprites.lpc import blend
 
 STANDING = ("idle", "walk")  # animations whose first frame is a standing pose
+STARTS = 6  # known frames that a frame is made from, at most
 LAYER = 0.7  # share of a body that a whole character covers; in the walk of 40 characters 0.95, of 100 layers 0.5
 CLOTHES = 0.2  # weight of pixels beside a body: finds 93 % of 59 body types, 66 % with 1, 88 % with 0.1
 UNLIKE = 0.5  # intersection over union of the silhouettes below which a reference is of another shape
@@ -33,10 +34,10 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A frame to make, and the frame known of reference and character that it is made from."""
+    """A frame to make, and the frames known of reference and character that it is made from, the nearest first."""
 
     made: Place
-    start: Place
+    starts: tuple[Place, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +238,11 @@ def taken_off(frames: Pixels, body: Pixels, colours: Pixels) -> Pixels:
 
 
 def steps(reference: Clips, target: Clips, keys: Collection[Key], known: Collection[Key]) -> list[Step]:
-    """For each frame of these clips of the reference the known one of the same view that looks most like it.
+    """For each frame of these clips of the reference the known ones of the same view that look most like it.
 
-    Of equals a standing frame: elsewhere the character may hold something. A clip that is known itself is made from
-    other animations; if there are none, from its own first frame.
+    These are STARTS at most, each with a look of its own; one alone if it is the frame itself. Of equals a standing
+    frame: elsewhere the character may hold something. A clip that is known itself is made from other animations; if
+    there are none, from its own first frame.
     """
     found = []
     for key in keys:
@@ -253,8 +255,11 @@ def steps(reference: Clips, target: Clips, keys: Collection[Key], known: Collect
         frames = [frame for frame in range(len(reference[key])) if seen(reference[key][frame])]
         if starts and frames:
             stack = np.stack([reference[one.key][one.frame] for one in starts])
-            nearest = _distances(stack, reference[key][frames]).argmin(axis=0)
-            found += [Step(Place(key, frame), starts[near]) for frame, near in zip(frames, nearest, strict=True)]
+            first = np.sort(np.unique(over_black(stack), axis=0, return_index=True)[1])  # of each look
+            starts, distances = [starts[place] for place in first], _distances(stack[first], reference[key][frames])
+            for frame, own in zip(frames, distances.T, strict=True):
+                nearest = np.argsort(own, kind="stable")[: STARTS if own.min() > 0.5 else 1]  # float32 of whole numbers
+                found.append(Step(Place(key, frame), tuple(starts[place] for place in nearest)))
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from torch import Tensor
 
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.sheets import Sheet
@@ -102,15 +101,14 @@ def carry(
     loop: bool = False,
     guide: Predictor | None = None,
     starts: Pixels | None = None,
-    codes: Tensor | None = None,
 ) -> Pixels:
     """The target of a clip moved like its reference, in colours (P, 3): (T, h, w, 4).
 
-    method, loop, guide, starts, codes: see `animation.animate`.
+    method, loop, guide, starts: see `animation.animate`.
     """
     length = len(clip.reference)
     placed = clip if starts is None else clip._replace(reference=np.concatenate([clip.reference, starts]))
     placed = alignment.place(placed, predictor.size) if alignment else placed
     followed, others = placed.reference[:length], placed.reference[length:]
-    frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, others, codes)
+    frames = animate(predictor, followed, placed.target, placed.pose, method, loop, palette, guide, others)
     return alignment.undo(frames, clip) if alignment else frames
