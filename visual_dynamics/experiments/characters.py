@@ -50,6 +50,7 @@ CHARACTERS, SMALL_CHARACTERS = 48, 6
 SAMPLES, SMALL_SAMPLES = 9_000, 30  # questions of each kind, over the animations
 COPY, OURS = "copy", "ours"
 REED, REED_POSES = "ours, of Reed's sprites", "ours, poses of Reed's sprites"
+HEADS = {OURS: "ours", REED: "of Reed's", REED_POSES: "poses of his"}  # in the figure
 KINDS = {"neighbouring frames": True, "any two frames": False}
 ALL, WITHIN, ACROSS = "all", "within one body type", "across"
 CHUNK = 64  # questions whose frames are held at once
@@ -178,7 +179,7 @@ def show(
             rows.append([enlarged(to_pixels(x[0]), PICTURE) for x in (*frames[:3], *made, frames[3])])
             ends = (characters[who[-1]].facts["body"] for who in (questions.source, questions.target))
             labels[name] = f"{labels.get(name, name)}\n{' to '.join(ends)}"
-        groups.append(Group(kind, ["before", "after", "input", *predictors, "truth"], rows))
+        groups.append(Group(kind, ["before", "after", "input", *(HEADS[row] for row in predictors), "truth"], rows))
     return sheet(groups, list(labels.values()))
 
 
