@@ -18,7 +18,17 @@ from visual_dynamics.sprites.bodies import shipped_bodies
 from visual_dynamics.sprites.characters import Character, Clips, Key
 from visual_dynamics.sprites.complete import CHECKED, Drafts, check, complete, draw, squared_errors
 from visual_dynamics.sprites.completion_files import MARK, contact_sheet, credits_text, marked
-from visual_dynamics.sprites.missing import Part, by_likeness, colour_map, is_layer, plan, recoloured
+from visual_dynamics.sprites.missing import (
+    Part,
+    Place,
+    Step,
+    by_likeness,
+    colour_map,
+    is_layer,
+    plan,
+    recoloured,
+    steps,
+)
 
 RED, GREEN, GLASS = (220, 60, 80, 255), (40, 200, 60, 255), (90, 90, 230, 160)
 WALK, RUN, CLIMB = ("walk", "down"), ("run", "down"), ("climb", "up")
@@ -168,6 +178,16 @@ def test_a_frame_is_the_mean_of_what_is_made_of_its_starts(monkeypatch: pytest.M
     monkeypatch.setattr("visual_dynamics.sprites.complete.as_sprite", watched)
     complete(Grey(), [part], force=True)  # type: ignore[arg-type]
     assert seen[-3:] == pytest.approx([1 / 3] * 3)
+
+
+def test_a_known_pose_is_recognised_in_art_of_many_colours() -> None:
+    """In single precision the distance of such a frame from itself is not zero."""
+    art = np.random.default_rng(0).integers(0, 256, (6, 64, 64, 4), np.uint8)
+    art[..., 3] = 255
+    reference = {WALK: art[:4], RUN: art[[5, 2]]}
+    hero = {WALK: np.roll(art[:4], 1, axis=3)}
+    found = steps(reference, hero, [RUN], [WALK])
+    assert found[1] == Step(Place(RUN, 1), (Place(WALK, 2),)) and len(found[0].starts) == 4
 
 
 def test_at_most_six_starts_each_of_a_look_of_its_own() -> None:

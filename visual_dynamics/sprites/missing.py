@@ -258,7 +258,7 @@ def steps(reference: Clips, target: Clips, keys: Collection[Key], known: Collect
             first = np.sort(np.unique(over_black(stack), axis=0, return_index=True)[1])  # of each look
             starts, distances = [starts[place] for place in first], _distances(stack[first], reference[key][frames])
             for frame, own in zip(frames, distances.T, strict=True):
-                nearest = np.argsort(own, kind="stable")[: STARTS if own.min() > 0.5 else 1]  # float32 of whole numbers
+                nearest = np.argsort(own, kind="stable")[: STARTS if own.min() > 0 else 1]
                 found.append(Step(Place(key, frame), tuple(starts[place] for place in nearest)))
     return found
 
@@ -267,10 +267,10 @@ def seen(frame: Pixels) -> bool:
     return bool((frame[..., 3] >= OPAQUE).any())
 
 
-def _distances(one: Pixels, other: Pixels) -> NDArray[np.float32]:
-    """Squared distances of sprites (n, H, W, 4), (T, H, W, 4) over black: (n, T)."""
-    a, b = (over_black(frames).reshape(len(frames), -1).astype(np.float32) for frames in (one, other))
-    distances: NDArray[np.float32] = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * (a @ b.T)
+def _distances(one: Pixels, other: Pixels) -> NDArray[np.float64]:
+    """Squared distances of sprites (n, H, W, 4), (T, H, W, 4) over black, exact whole numbers: (n, T)."""
+    a, b = (over_black(frames).reshape(len(frames), -1).astype(np.float64) for frames in (one, other))
+    distances: NDArray[np.float64] = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * (a @ b.T)
     return distances
 
 
