@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from visual_dynamics.errors import UserError
-from visual_dynamics.files import write_atomically
+from visual_dynamics.files import check_folder, write_atomically, write_together
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -106,3 +106,29 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="cannot write"):
             write_atomically(path, b"data")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "plain"]
+
+
+def test_folders_made_for_files_that_are_not_written_are_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", _full_disk)
+    (tmp_path / "old").mkdir()
+    for name in ("file.bin", "in/two/file.bin"):
+        for folder in (tmp_path / "old", tmp_path / "new" / "below"):
+            with pytest.raises(UserError, match="nothing was changed"):
+                write_together(folder, {name: b"data"})
+            assert list(tmp_path.rglob("*")) == [tmp_path / "old"]
+
+
+@pytest.mark.parametrize("denied", [os.W_OK, os.X_OK], ids=["no writing", "no entering"])
+def test_a_folder_that_cannot_be_written_is_no_place_for_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: int
+) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    # In place of permissions, which do not bind root.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != locked or not mode & denied)
+    for path in (locked, locked / "new" / "below"):
+        with pytest.raises(UserError, match=r"cannot write into .*locked: permission denied"):
+            check_folder(path)
+    check_folder(tmp_path / "new" / "below")

@@ -1,5 +1,9 @@
 """Every result says where it comes from."""
 
+import shutil
+import subprocess
+
+import pytest
 import torch
 
 from visual_dynamics import provenance
@@ -16,6 +20,25 @@ def test_the_environment_may_name_the_commit(monkeypatch) -> None:
     assert provenance.commit() == "abcdef0"
     monkeypatch.setenv("VISUAL_DYNAMICS_COMMIT", "HEAD")
     assert provenance.commit() != "HEAD"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_changed_files_are_marked_and_files_that_are_not_tracked_are_not(monkeypatch, tmp_path) -> None:
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", str(tmp_path), *identity, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    monkeypatch.delenv("VISUAL_DYNAMICS_COMMIT", raising=False)
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package" / "provenance.py"))
+    (tmp_path / "tracked").write_text("before")
+    for words in (["init"], ["add", "tracked"], ["commit", "-m", "first"]):
+        git(*words)
+    (tmp_path / "other").write_text("new")
+    head = git("rev-parse", "HEAD")
+    assert provenance.commit() == head
+    (tmp_path / "tracked").write_text("after it")
+    assert provenance.commit() == f"{head}-modified"
 
 
 def test_short_commits_keep_the_mark_of_changed_files() -> None:

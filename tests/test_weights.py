@@ -361,9 +361,14 @@ def test_unknown_names_list_what_exists(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert model_files.find_weights("shapes") == tmp_path / "shapes.safetensors"
 
 
-def test_a_folder_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is a folder"):
-        model_files.find_weights(tmp_path)
+def test_a_folder_is_no_model_but_one_inside_is_named(tmp_path: Path) -> None:
+    """The state of a training is none."""
+    for made, words in ((None, "file"), ("state", "file"), ("weights", f"file: give {tmp_path}/weights.safetensors")):
+        if made:
+            (tmp_path / f"{made}.safetensors").touch()
+        with pytest.raises(UserError) as error:
+            model_files.find_weights(tmp_path)
+        assert str(error.value) == f"{tmp_path} is a folder; a model is a .safetensors {words}"
 
 
 def test_hub_ids_are_fetched(monkeypatch: pytest.MonkeyPatch, tiny_weights_file: Path) -> None:

@@ -1,5 +1,6 @@
 """Training from the command line, and full disks."""
 
+import io
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from tests.cli.conftest import (
     PROGRAM,
@@ -22,7 +24,10 @@ from tests.cli.conftest import (
     one_line,
     subprogram,
 )
+from visual_dynamics.cli.train import TrainingBar, forecast, in_words
 from visual_dynamics.data.pairs import Pairs
+from visual_dynamics.training.config import TrainingConfig
+from visual_dynamics.training.loop import Moment
 from visual_dynamics.weights import load_weights
 
 
@@ -180,6 +185,41 @@ def test_a_run_folder_in_use(fails: Fails, place: Path) -> None:
         _, err = other.communicate(timeout=60)
     assert other.returncode == 130 and err.endswith("error: interrupted\n") and "Traceback" not in err
     assert "go on with: visual-dynamics train run --resume" in err
+
+
+# --- what is said ---
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (754, "12 min 34 s"),
+        (7_500, "2 h 5 min"),
+        (86_399, "23 h 59 min"),
+        (3 * 86_400 + 4 * 3_600 + 59 * 60, "3 d 4 h"),
+    ],
+)
+def test_times_in_words(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
+
+
+def test_what_a_budget_reaches() -> None:
+    said = forecast(TrainingConfig(minutes=2.5, steps=None, batch=32), step=10, speed=64)
+    assert said == "64 pairs a second on this machine: 2.5 minutes reach about 300 steps"
+    said = forecast(TrainingConfig(steps=1_000, stop=310, batch=32), step=10, speed=6.4)
+    assert said == "6.4 pairs a second on this machine: 300 more steps take about 25 min 0 s"
+
+
+@pytest.mark.parametrize(("error", "good"), [(9.9, True), (10.0, False), (12.0, False)])
+def test_a_model_is_compared_with_copying(error: float, good: bool) -> None:
+    said = io.StringIO()
+    with TrainingBar(Console(file=said, width=200), TrainingConfig(), lambda: None) as bar:
+        bar.show(Moment(1.0, 4, {"held_out_error": error, "held_out_copy_error": 10.0}))
+    more = "" if good else ": no better than copying the input, train longer or on more pairs"
+    assert said.getvalue().splitlines()[-1] == f"held-out {error}, copying 10.0 (squared error of a frame){more}"
 
 
 # --- a full disk ---

@@ -108,9 +108,11 @@ def test_layers_are_flattened_by_hand() -> None:
             layer(),
             layer(name="b"),
             layer(flags=0, name="hidden"),
+            layer(flags=1 + 64, name="reference"),  # visible where it is drawn, no part of the picture
             cel(0, 0, 0, red),
             cel(1, 3, -0, blue),
             cel(2, 0, 0, red // 5),
+            cel(3, 0, 0, red // 5),
         ]
     )
     (frame,) = parse_aseprite_file(data, "it").frames
@@ -152,6 +154,18 @@ def test_groups_links_order_and_depths() -> None:
     assert parse_aseprite_file(indexed, "it").frames[0, 0, :2].tolist() == [[10, 20, 30, 255], [0, 0, 0, 0]]
 
 
+def test_an_old_palette_by_hand() -> None:
+    """Two packets: one colour after two that are skipped, then three more; and one packet of 0 colours: of all 256."""
+    few = struct.pack("<HBB3B", 2, 2, 1, 10, 20, 30) + struct.pack("<BB9B", 1, 3, *range(1, 10))
+    rows = np.array([[[2], [3], [4], [6]]], np.uint8)
+    (frame,) = parse_aseprite_file(file_of([chunk(4, few), layer(), cel(0, 0, 0, rows)], depth=8), "it").frames
+    assert frame[0].tolist() == [[10, 20, 30, 255], [0, 0, 0, 0], [1, 2, 3, 255], [7, 8, 9, 255]]
+    full = struct.pack("<HBB", 1, 0, 0) + bytes(value for row in range(256) for value in (row, 255 - row, 7))
+    rows = np.array([[[1], [100], [255]]], np.uint8)
+    (frame,) = parse_aseprite_file(file_of([chunk(4, full), layer(), cel(0, 0, 0, rows)], depth=8), "it").frames
+    assert frame[0, :3].tolist() == [[1, 254, 7, 255], [100, 155, 7, 255], [255, 0, 7, 255]]
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -186,6 +200,19 @@ def test_limits_of_who_reads_it() -> None:
     whole = parse_aseprite_file(data, "it").frames[..., 0].size
     with pytest.raises(UserError, match="its layers are too large together"):  # a large cel in each of small frames
         parse_aseprite_file(file_of([layer(), cel(0, 0, 0, np.ones((10, 10, 4), np.uint8))], *many), "it", whole, 99)
+
+
+def test_layers_hold_at_most_twice_the_pixels_that_frames_may_have() -> None:
+    full = solid(1, 2, 3, 255, height=3, width=4)
+    layers = [layer(name=name) for name in "abc"]
+    cels = [cel(number, 0, 0, full) for number in range(3)]
+    assert parse_aseprite_file(file_of([*layers, *cels[:2]]), "it", 12).frames[0, 0, 0].tolist() == [1, 2, 3, 255]
+    with pytest.raises(UserError, match="its layers are too large together"):
+        parse_aseprite_file(file_of([*layers, *cels]), "it", 12)
+    small = cel(0, 0, 0, full)
+    huge = small[:22] + struct.pack("<HH", 65_535, 65_535) + small[26:]  # says it unpacks to 17 GB
+    with pytest.raises(UserError, match="its layers are too large together"):  # before it is unpacked
+        parse_aseprite_file(file_of([layer(), huge]), "it")
 
 
 @settings(max_examples=200, deadline=None)

@@ -52,6 +52,23 @@ def test_limbs_hang_together() -> None:
     torch.testing.assert_close(*lengths)  # bones keep their lengths
 
 
+def test_limbs_turn_about_their_joints_or_stand_still() -> None:
+    """Arms and thighs turn in the picture, forearms and shins against these."""
+    order = [figures.NAMES[place] for place in figures.ORDER]
+
+    def angles(parts: figures.Parts) -> torch.Tensor:
+        """(2 * LIMBS, CHUNK): of each upper part from the right, of each lower one from its upper one."""
+        x, y = (parts.ends[:, :, 1] - parts.ends[:, :, 0]).unbind(2)
+        of = dict(zip(order, torch.atan2(y, x).T, strict=True))
+        limbs = range(figures.LIMBS)
+        bent = [of[f"lower {limb}"] - of[f"upper {limb}"] for limb in limbs]
+        return torch.stack([of[f"upper {limb}"] for limb in limbs] + bent)
+
+    before, after = (angles(parts) for parts in figures._figure(torch.Generator().manual_seed(0), 0))
+    turned = (after - before).cos() < 1 - 1e-6
+    assert turned.any(1).all() and not turned.all(1).any()
+
+
 def test_figures_wear_real_pictures() -> None:
     """Half of the walls are a picture's, and half of the figures wear pieces of one; what stays still still does."""
     pictures = torch.zeros(3, 3, 32, 32, dtype=torch.uint8)

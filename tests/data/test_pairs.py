@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visual_dynamics.data.pairs import Between, Pairs, clip_moves, mix_pairs, resize_frames
+from visual_dynamics.data.pairs import Between, Cast, Pairs, clip_moves, mix_pairs, resize_frames
 
 
 def some_pairs(count: int = 5, height: int = 8, width: int = 6) -> Pairs:
@@ -108,6 +108,17 @@ def test_a_data_set_is_repeated_up_to_its_share_of_a_mixture(own: int, more: int
     assert repeated == own or (repeated - own) / (len(mixed) - own) < share  # once less would not do
     places = mixed.first[:repeated].reshape(-1, own)
     assert (places == places[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("draws", "places"),
+    [([0.3, 0.8], (3, 4)), ([0.6, 0.8], (3, 4)), ([0.3, 0.1], (0, 1)), ([0.3, 0.6], (0, 1)), ([0.8, 0.1], (3, 4))],
+)
+def test_another_character_has_both_frames_of_a_move(draws: list[float], places: tuple[int, int]) -> None:
+    """Of four, the second has no next frame, and the third nothing but that."""
+    cast = Cast(torch.tensor([0, 1, 0, 0, 1, 1]), torch.tensor([[0, 1], [2, -1], [-1, 5], [3, 4]]))
+    first, second = cast.others(torch.tensor([0]), torch.tensor([1]), torch.tensor([draws]))
+    assert (first.tolist(), second.tolist()) == ([places[0]], [places[1]])
 
 
 class TestSharedFrames:

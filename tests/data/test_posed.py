@@ -122,6 +122,16 @@ def test_nearer_parts_hide_the_others(tmp_path: Path) -> None:
     assert (left > right).any() and (left < right).any()
 
 
+def test_from_straight_above_heads_hide_the_rest(poses: Poses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then high is near: shins are painted first, thighs over them, the trunk over these, and the head over it."""
+    monkeypatch.setattr(posed, "PITCH", (torch.pi / 2, torch.pi / 2))
+    before, _ = Recorded(poses, "train").figure(torch.Generator().manual_seed(0), 0)
+    painted = torch.tensor(ORDER)[before.wears].argsort(1)  # (n, P): when each part of NAMES is
+    for leg in (2, 3):
+        names = f"lower {leg}", f"upper {leg}", "trunk", "head"
+        assert (painted[:, [NAMES.index(name) for name in names]].diff(dim=1) > 0).all()
+
+
 def test_feet_that_stand_stay_whatever_the_body(poses: Poses) -> None:
     """The ankles of these takes do not move, and bones are longer or shorter by their factors."""
     recorded = Recorded(poses, "train")

@@ -100,6 +100,7 @@ GOOD: dict[str, Any] = {
         ({"trial": np.array(["a", "b"])}, "names 2 takes of 3 sequences"),
         ({"trial": np.array(["a", "b", "a"])}, "three takes are needed"),
         ({"trial": np.array(["a", "b", None])}, "array trial is object"),
+        ({"trial": np.array(["a", "b", "c" * 257])}, "array trial is <U257"),  # zeros, which pack to little, fill up
         ({"fps": np.float32(30)}, "30 poses a second, not 20"),
         ({"fps": np.zeros(2)}, r"array fps is float64 of shape \(2,\)"),
         ({"joints": np.array(JOINTS[::-1])}, "its joints are not hips, neck_base"),

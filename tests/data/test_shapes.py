@@ -93,6 +93,13 @@ def test_motions_follow_the_law() -> None:
     assert stats.pearsonr(c, s).pvalue > 0.001
 
 
+def test_anchors_follow_the_law() -> None:
+    """Around 64, counted from 1, with a deviation of 19.2; x and y apart."""
+    anchors = draw_scenes(5000, 3).anchors
+    assert stats.kstest(anchors.ravel(), "norm", (63, 19.2)).pvalue > 0.001
+    assert stats.pearsonr(anchors[..., 0].ravel(), anchors[..., 1].ravel()).pvalue > 0.001
+
+
 def test_new_motions_keep_the_image() -> None:
     scenes = draw_scenes(3, 0).subset([1] * 400)
     futures = scenes.with_new_motions(5)

@@ -14,6 +14,7 @@ from tests.characters import noise_characters
 from tests.poses import write_waving
 from visual_dynamics.data.aseprite import Tag
 from visual_dynamics.data.reed import pack_characters
+from visual_dynamics.data.shapes import shapes_pairs
 from visual_dynamics.data.sheets import COMPOSED_LAYOUT, Sheet, read_cell, read_sheets_at
 from visual_dynamics.data.sources import (
     DataSpec,
@@ -53,6 +54,14 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     assert recognise(DataSpec(str(write_waving(tmp_path / "poses.npz")), 8)) == "drawn"
     with pytest.raises(UserError, match="no data 'nowhere'"):
         recognise(DataSpec("nowhere", 8))
+
+
+def test_textured_shapes_are_the_plain_ones_with_texture() -> None:
+    plain, textured = (open_data(DataSpec(name, 64, 3), "train", 4) for name in ("shapes", "shapes-texture"))
+    expected = shapes_pairs(4, 3, textured=True)
+    assert torch.equal(textured.frames, expected.frames) and torch.equal(textured.next_frames, expected.next_frames)
+    changed = (textured.frames != plain.frames).any(1).float().mean((1, 2))
+    assert changed.min() > 0.01 and changed.max() < 0.5  # of the pixels: the ground keeps its colour
 
 
 def test_a_pose_file_draws_people_of_all_splits(tmp_path: Path) -> None:

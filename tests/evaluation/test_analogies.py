@@ -59,6 +59,15 @@ def test_only_the_sprite_counts_and_colours_are_cut() -> None:
     assert squared_error(made, truth).tolist() == [0.25 + 1]
 
 
+def test_frames_are_of_the_source_then_of_the_target() -> None:
+    questions = Questions(np.array([0, 1, 2]), np.array([3, 4, 5]), np.array([10, 20, 30]), np.array([11, 21, 31]))
+    expected = [((2, 30), (0, 10)), ((2, 31), (0, 11)), ((5, 30), (3, 10)), ((5, 31), (3, 11))]
+    for frames, drawn in zip(questions.frames(CHARACTERS, torch.tensor([2, 0])), expected, strict=True):
+        assert frames.shape == (2, 3, 64, 64)
+        for picture, (who, frame) in zip(frames, drawn, strict=True):
+            assert torch.equal(picture[:, 2:62, 2:62], CHARACTERS.rgb(who, [frame])[0] / 255)
+
+
 def asked(*pairs: tuple[int, int]) -> Questions:
     source, target = np.array(pairs).T
     return Questions(source, target, np.zeros(len(pairs), int), np.ones(len(pairs), int))

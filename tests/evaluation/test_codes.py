@@ -82,7 +82,10 @@ def test_codes_are_carried_to_test_scenes_that_they_are_not_of(monkeypatch: pyte
     found = carried_codes({"ours": load("shapes"), "AE": load("shapes-ae")}, seed=0, count=5)
     assert list(found) == ["ours", "ours, codes of test scenes", "AE"]  # the AE has no motion encoder
     training = set(map(bytes, np.ascontiguousarray(shapes.draw_scenes(shapes.TRAIN_PAIRS, 0).anchors)))
+    test = shapes.draw_scenes(10, 1, "test")
     for (sources, targets), stored in zip(calls, (True, False, True), strict=True):
+        np.testing.assert_array_equal(targets.anchors, test.anchors[5:])
+        assert stored or np.array_equal(sources.anchors, test.anchors[:5])
         of, to = ({bytes(anchors) for anchors in scenes.anchors} for scenes in (sources, targets))
         assert not to & training and not to & of
         assert of <= training if stored else not of & training

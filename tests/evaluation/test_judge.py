@@ -128,10 +128,11 @@ def test_judges_of_one_setting_differ_in_what_they_learned_from(monkeypatch: pyt
         return seed
 
     monkeypatch.setattr(judge, "train_judge", learn)
-    monkeypatch.setattr(judge, "fooled", lambda judge, x, *_: x[:, 0, 0, 0] == judge)
+    monkeypatch.setattr(judge, "fooled", lambda judge, x, *_: x[:, 0, 0, 0] == 22 + judge)
     frames = torch.arange(30.0).view(30, 1, 1, 1).expand(30, 3, 2, 2)
     small, large = (judge.judge_rest(frames, frames, frames, 20, count, 3, 3, seed=0) for count in (5, 10))
-    assert small.shape == large.shape == (3, 10)
+    for answers in (small, large):  # on inputs 20 to 29; judge 0 is fooled on 22, the next on 23, then 24
+        assert [row.nonzero().flatten().tolist() for row in answers] == [[2], [3], [4]] and answers.shape == (3, 10)
     assert [len(chosen) for chosen in seen] == [5, 5, 5, 10, 10, 10] and max(set.union(*seen)) < 20
     assert seen[0] != seen[1] and all(few < many for few, many in zip(seen[:3], seen[3:], strict=True))
 

@@ -105,6 +105,12 @@ class TestDisplacement:
         moved = measure(before, after)
         assert (moved - torch.tensor([[0.0, 3.5], [-4.0, 0.0]])).abs().max() <= 0.125
 
+    def test_a_neighbour_of_the_same_colour_does_not_pull(self) -> None:
+        """They touch, and part: only the masks say whose pixels these are."""
+        before = paint((box(39, 30, 6), RED), (box(30, 30, 3), RED))
+        after = paint((box(44, 30, 6), RED), (box(30, 33, 3), RED))
+        assert (measure(before, after) - torch.tensor([[5.0, 0.0], [0.0, 3.0]])).abs().max() <= 0.125
+
     def test_an_object_that_was_not_seen_before(self) -> None:
         """A third colour comes out from behind: it is neither the square nor the background."""
         before = paint((box(30, 30, 7), GREEN), (box(30, 30, 8), RED))

@@ -53,22 +53,23 @@ def test_the_truth_is_nearer_to_other_true_pairs_than_copies_are(seen: list[Seen
 
 
 def test_judges_of_pairs(seen: list[SeenPair], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two judges of four groups of ten: "copy" fools none, "right" the first judge in the first two groups."""
+    """Two judges of four groups of ten; "first" fools one judge, "copy" none, "right" one in the first two groups."""
     groups, shown = [str(number // 10) for number in range(40)], []
 
     def judged(given: Tensor, methods: tuple[str, ...], fold: Tensor, *_: object) -> dict[str, Tensor]:
         assert fold.bincount().tolist() == [10] * 4
         shown.append(given)
         answers = {name: torch.zeros(2, 40, dtype=torch.bool) for name in methods}
-        answers["right"][0, :20] = True
+        answers["right"][0, :20], answers["first"][0] = True, True
         return answers
 
     monkeypatch.setattr(seen_pairs, "judge_folds", judged)
-    found = judge_pairs(seen, ("copy", "right"), groups, Judging(6, 2, 3), 0, CPU, lambda step, share: None)
+    found = judge_pairs(seen, ("first", "copy", "right"), groups, Judging(6, 2, 3), 0, CPU, lambda step, share: None)
     assert found is not None and (found["folds"], found["groups"], found["inputs"], found["size"]) == (4, 4, 40, 32)
     assert torch.equal(shown[0][5], seen[5].plain) and torch.equal(shown[1][5], seen[5].blind)
     for name in ("plain", "blind"):
         rows, more = found[name]["rows"], found[name]["difference"]
-        assert rows["copy"]["share"] == 0 and rows["right"]["share"] == 0.25
-        assert more == {"mean": 0.25, "interval": (0.0, 0.5)}  # over groups: none to all are of the first two
+        assert [row["share"] for row in rows.values()] == [0.5, 0, 0.25]
+        # of the last two methods; over groups: none to all are of the first two
+        assert more == {"mean": 0.25, "interval": (0.0, 0.5)}
     assert judge_pairs(seen, ("copy", "right"), ["one"] * 40, Judging(6, 1, 3), 0, CPU, print) is None

@@ -53,18 +53,19 @@ def test_sums_by_hand() -> None:
     truth, one, two = frame.clone(), frame.clone(), frame.clone()
     truth[:, 0, 0] += 0.2  # 3 * 0.04 = 0.12
     one[:, 0, 0] += 0.1  # off by 0.03
-    two[0, 15, 15] -= 0.1  # off by 0.12 + 0.01
+    two[0, 15, 15] -= 0.1
+    two[1, 3, 0] -= 0.1  # between the thresholds; off by 0.12 + 0.01 + 0.01
     found = pair_sums(frame, truth, torch.stack([one, two]), where)
-    expected = {"true_motion": 0.12, "best_1": (0.03 + 0.13) / 2, "moved": 0.04 / 2}
-    expected |= {"score": (0.03**0.5 + 0.13**0.5) / 2 - 0.04**0.5 / 2, "copy_score": 0.12**0.5}
-    expected |= {"inside": 0.03 / 2, "outside": 0.01 / 2, "pixels_inside": 8, "pixels_outside": 248}
-    expected |= {"stayed": 240 - 0.5, "pixels_still": 240, "between": 0.04, "between_inside": 0.03}
+    expected = {"true_motion": 0.12, "best_1": (0.03 + 0.14) / 2, "moved": 0.05 / 2}
+    expected |= {"score": (0.03**0.5 + 0.14**0.5) / 2 - 0.05**0.5 / 2, "copy_score": 0.12**0.5}
+    expected |= {"inside": 0.03 / 2, "outside": 0.02 / 2, "pixels_inside": 8, "pixels_outside": 248}
+    expected |= {"stayed": 240 - 0.5, "pixels_still": 240, "between": 0.05, "between_inside": 0.03}
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
     assert "error" not in found and "best_3" not in found  # of samples none; of two no best of three
     made = numbers([found, found])
-    ratios = {"true_motion": 0.12, "energy_score": expected["score"] / 0.12**0.5, "energy": 0.02 / 0.12}
-    ratios |= {"best_1": 0.08 / 0.12, "inside": 0.015 / 8, "outside": 0.005 / 248, "ratio": 93}
-    ratios |= {"still": 239.5 / 240, "diversity": 1 / 3, "inside_share": 0.75}
+    ratios = {"true_motion": 0.12, "energy_score": expected["score"] / 0.12**0.5, "energy": 0.025 / 0.12}
+    ratios |= {"best_1": 0.085 / 0.12, "inside": 0.015 / 8, "outside": 0.01 / 248, "ratio": 46.5}
+    ratios |= {"still": 239.5 / 240, "diversity": 5 / 12, "inside_share": 0.6}
     assert {name: made[name] for name in ratios} == pytest.approx(ratios, rel=1e-5)
     assert "explained" not in made and "shifted" not in made
 
@@ -154,6 +155,23 @@ def test_what_stays_changes_by_less_than_four_levels_of_a_file(levels: float, st
     for before in range(0, 250, 7):
         frame = torch.full((3, 16, 16), before / 255)
         assert numbers([pair_sums(frame, frame, (frame + levels / 255)[None], where)])["still"] == stays
+
+
+def test_one_right_frame_of_ten_is_enough_and_later_ones_do_not_count() -> None:
+    frame = seeded(3, 16, 16).sigmoid()
+    truth = torch.where(corner(9, 9, 16), 1 - frame, frame)
+    for right, distance in ((0, 0), (9, 0), (10, 1)):
+        predicted = frame.repeat(11, 1, 1, 1)
+        predicted[right] = truth
+        found = numbers([pair_sums(frame, truth, predicted, Regions(corner(9, 9, 16), ~corner(9, 9, 16)))])
+        assert [found["laplacian"], found["ms_ssim"]] == pytest.approx([distance] * 2, abs=1e-6)
+
+
+def test_half_the_contrast_is_half_the_sharpness() -> None:
+    frame, everywhere = torch.zeros(3, 16, 16), Regions(corner(16, 16, 16), corner(0, 0, 16))
+    frame[:, ::2] = 0.8  # stripes; what is made of them has the same mean
+    found = numbers([pair_sums(frame, frame, (0.2 + frame / 2)[None], everywhere)])
+    assert found["sharpness"] == pytest.approx(0.5)
 
 
 def test_oracles() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from visual_dynamics.api import Model, load
+from visual_dynamics.baselines import Copy
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
 from visual_dynamics.evaluation import trained_shapes
@@ -59,6 +60,12 @@ def test_the_floor_is_one_set_of_true_futures_against_another() -> None:
     rows, floor = measure_motion({}, Extent(images=3, samples=12, seed=SEED), CPU, lambda step, share: None)
     assert rows == {} and len(floor) == 4
     assert min(value for value in floor.values() if value is not None) > 0.1  # the same set twice would give 0
+
+
+def test_a_row_is_of_its_own_futures() -> None:
+    """Objects that stand still are farther from the truth than other true futures are."""
+    rows, floor = measure_motion({"copy": Copy()}, Extent(images=3, samples=300, seed=SEED), CPU, lambda *_: None)
+    assert min(rows["copy"]["kl"].values()) > 5 > 1 > max(value for value in floor.values() if value is not None)
 
 
 def test_ours_and_the_autoencoder_differ_in_the_kl_term_alone() -> None:

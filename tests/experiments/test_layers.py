@@ -54,6 +54,11 @@ def test_every_row_and_cell_is_there(result: dict) -> None:
                 assert cell["images"] == result["seen"][name] <= 12
 
 
+def test_the_untrained_floor_is_of_other_weights(result: dict) -> None:
+    for name in ROWS:
+        assert result["rows"][name] != result["rows"][f"{name}, untrained"]
+
+
 def test_the_best_map_is_measured_on_test_images(result: dict, tiny_weights_file: Path) -> None:
     """One image at a time, each map enlarged and cut by hand."""
     network = load(tiny_weights_file).predictor.network

@@ -64,7 +64,18 @@ def test_few_futures_of_the_shipped_model(tmp_path: Path, monkeypatch: pytest.Mo
     for name, value in {"SMALL_IMAGES": 1, "SMALL_POKES": 8, "SMALL_CODES": 24}.items():
         monkeypatch.setattr(poke, name, value)
     drawn: list[Bank] = []
-    true_bank = poke.true_bank
+    sampled: list[Bank] = []
+    rows: list[dict[str, list[Tensor]]] = []
+    true_bank, sampled_bank = poke.true_bank, poke.sampled_bank
+
+    def kept_rows(found: dict[str, list[Tensor]], *given: Any) -> Any:
+        rows.append(dict(found))
+        return numbers_of(found, *given)
+
+    def kept_samples(*given: Any) -> Any:
+        found = sampled_bank(*given)
+        sampled.append(found[1])
+        return found
 
     def kept(*given: Any) -> Any:
         found = true_bank(*given)
@@ -72,9 +83,12 @@ def test_few_futures_of_the_shipped_model(tmp_path: Path, monkeypatch: pytest.Mo
         return found
 
     monkeypatch.setattr(poke, "true_bank", kept)
+    monkeypatch.setattr(poke, "sampled_bank", kept_samples)
+    monkeypatch.setattr(poke, "numbers_of", kept_rows)
     made = poke.compute(poke.PokeOptions(small=True), CPU, lambda step, share: None)
     truth, floor = drawn  # the floor is not the truth itself
     assert not torch.equal(truth.circle.nan_to_num(), floor.circle.nan_to_num())
+    assert torch.equal(rows[0]["free"][0][:, poke.TRIANGLE], sampled[0].triangle[:8])  # ours, whatever is asked
     assert set(made.pictures) == {"poke_futures.png"}
     result = json.loads(json.dumps(made.numbers))
     assert result["protocol"] | {"epsilon": 0} == {

@@ -16,6 +16,7 @@ from visual_dynamics.api import load
 from visual_dynamics.baselines import FlowTransfer, FutureSampler
 from visual_dynamics.data import shapes
 from visual_dynamics.errors import UserError
+from visual_dynamics.evaluation.codes import StoredMeans
 from visual_dynamics.evaluation.motion_tables import kl_tables
 from visual_dynamics.evaluation.shapes import ShapeImages, generated_images
 from visual_dynamics.experiments import shapes as experiment
@@ -34,7 +35,7 @@ from visual_dynamics.experiments.shapes import (
 from visual_dynamics.model_files import find_weights
 from visual_dynamics.reporting.base import _check_models, run_experiment
 from visual_dynamics.reporting.compared_models import analogies_table, claim, models_table
-from visual_dynamics.sampling.latents import TrainingPosteriors, fit_prior
+from visual_dynamics.sampling.latents import LearnedPrior, Prior, TrainingPosteriors, fit_prior
 from visual_dynamics.sampling.moves import ModelSampler
 
 CPU = torch.device("cpu")
@@ -142,6 +143,19 @@ def test_each_row_is_made_by_its_own_model(sampled: list[tuple[str, FutureSample
     assert seen == set(names)
 
 
+def test_each_row_draws_z_from_the_source_it_names(
+    sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]],
+) -> None:
+    named = {"z from N(0, I)": Prior, "z from the learned prior": LearnedPrior, "means of stored codes": StoredMeans}
+    seen = set()
+    for row, sampler, _, _ in sampled:
+        if isinstance(sampler, ModelSampler):
+            expected = next((kind for words, kind in named.items() if words in row), TrainingPosteriors)
+            assert type(sampler.source) is expected, row
+            seen.add(expected)
+    assert seen == {*named.values(), TrainingPosteriors}
+
+
 def test_flow_knows_training_scenes_only(sampled: list[tuple[str, FutureSampler, ShapeImages, Tensor]]) -> None:
     flows = [(sampler, images) for _, sampler, images, _ in sampled if isinstance(sampler, FlowTransfer)]
     assert len(flows) == 3
@@ -179,6 +193,7 @@ def test_a_code_moves_its_own_scene_and_another(result: dict) -> None:
         assert 0 < found["reconstruction"] < found["copy"] / 2
         assert 0 < found["analogy"] < found["copy"] / 2
     assert {"ours", "AE"} <= set(result["analogies"])
+    assert result["analogies"]["ours"]["reconstruction"] != result["analogies"]["AE"]["reconstruction"]
 
 
 def test_figures_come_from_the_json_alone(result: dict, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from visual_dynamics.errors import UserError
 from visual_dynamics.experiments.sheet_check import (
     FAULTS,
     SETTINGS,
+    Fault,
     SheetCheckOptions,
     alarms,
     compute,
@@ -56,6 +57,17 @@ def test_faults_are_looked_for_in_the_right_place() -> None:
     assert len(found("a cycle cut off")) == 2
     still = sheet_of([("spell left", LEFT)])
     assert list(detections(still, FAULTS["a cycle cut off"], np.random.default_rng(0))) == []
+
+
+def test_faults_are_put_into_whole_animations() -> None:
+    given: list[np.ndarray] = []
+
+    def put(frames: np.ndarray, draws: np.random.Generator) -> None:
+        given.append(frames)
+
+    sheet = sheet_of([("walk left", LEFT), ("walk right", RIGHT)])
+    assert list(detections(sheet, Fault("anchor", put), np.random.default_rng(0))) == []
+    assert {frames.tobytes() for frames in given} == {LEFT.tobytes(), RIGHT.tobytes()}
 
 
 def test_a_fault_found_in_another_frame_is_not_the_one() -> None:

@@ -119,6 +119,17 @@ def test_unseen_characters_are_measured_and_flow_does_not_know_them(
     assert set(rows["ours"]["snapped"]["standing"]["met"]) == {"walk", "run"}
 
 
+def test_only_snapped_samples_have_the_colours_of_the_input() -> None:
+    """A black frame with one white pixel, which goes to the right. The sample shows it there in light grey."""
+    frames = np.zeros((2, 4, 4, 3), np.uint8)
+    frames[0, 1, 1], frames[1, 1, 2] = 255, 255
+    one = SimpleNamespace(over_black=lambda places: frames[list(places)])
+    question = SimpleNamespace(frame=0, truths={"walk": [1]})
+    made = {"ours": frames[1:] // 255 * 200}
+    found = sprite_futures.judge(made, one, question, 0.01)["ours"]  # type: ignore[arg-type]
+    assert {way: score.precision for way, score in found.items()} == {"as predicted": 0, "snapped": 1}
+
+
 def test_standing_and_moving_frames_are_counted_apart() -> None:
     """By hand: two characters; the first is asked twice about a standing frame."""
     questions = [

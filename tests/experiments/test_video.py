@@ -202,6 +202,25 @@ def test_half_of_each_scene_is_left_to_compare_with(folder: Path) -> None:
     assert [one.place for one in first] == [one.place for one in every if one.place in places]
 
 
+def test_pairs_to_compare_with_keep_their_own_scenes(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: scenes of the judged pairs are taken for theirs. They come in another order here."""
+    kept: list[tuple[list[str], list[str]]] = []
+
+    def halves(inputs: list[Input]) -> tuple[list[Input], list[Input]]:
+        first, second = in_halves(inputs)
+        return first, sorted(second, key=lambda one: one.take.scene)
+
+    def distances(seen: object, scenes: list[str], others: object, other_scenes: list[str], rows: object) -> None:
+        kept.append((scenes[:4], other_scenes[:4]))
+        raise RuntimeError
+
+    monkeypatch.setattr(video, "in_halves", halves)
+    monkeypatch.setattr(video, "set_distances", distances)
+    with pytest.raises(RuntimeError):
+        video.compute(VideoOptions(samples=2, small=True, model=model, footage=folder), CPU, ignore)
+    assert kept == [(["1.mp4", "3.mp4"] * 2, ["1.mp4"] * 4)]
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_oracles(folder: Path, times: int) -> None:
     """Who returns the truth explains all and moves only what moves; who returns the input explains nothing.
@@ -262,7 +281,8 @@ def test_every_row_is_measured(result: dict) -> None:
     assert sum(scene["pairs"] for scene in result["scenes"].values()) == result["protocol"]["pairs"] == 9
     assert len(result["scenes"]) == result["protocol"]["takes"] == 2 and result["protocol"]["split"] == "held-out"
     rows = result["rows"]
-    assert rows[COPY]["energy_score"] == 1 and rows[TRUTH]["energy_score"] == 0 and rows[CODE]["explained"] != 0
+    assert rows[COPY]["energy_score"] == 1 and rows[TRUTH]["energy_score"] == 0
+    assert rows[CODE]["explained"] not in (0, 1)  # neither the input nor the truth itself
     assert rows[CODE]["shifted"] < 1 and "shifted" not in rows[COPY]
     for row in (FLOW, SAMPLED):
         assert rows[row]["diversity"] > 0 and 0 <= rows[row]["inside_share"] <= 1

@@ -167,6 +167,7 @@ def test_which_scenes_are_held_out() -> None:
     assert held_out_scenes({"one": 100}, 0.5) == set()
     assert held_out_scenes({"large": 100, "small": 90}, 0.1) == {"small"}
     assert len(held_out_scenes({"a": 1, "b": 1}, 0.9)) == 1
+    assert len(held_out_scenes({"a": 1, "b": 1}, 1)) == 1  # one is left to train on, whatever the share
 
 
 def test_scenes_and_licences_of_a_table(tmp_path: Path) -> None:

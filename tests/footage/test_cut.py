@@ -6,8 +6,10 @@ import numpy as np
 
 from tests.footage.clips import texture
 from visual_dynamics.footage.cut import (
+    CutTake,
     Take,
     Window,
+    choose_square,
     common,
     cut_take,
     fault,
@@ -25,6 +27,15 @@ def test_crops_are_read() -> None:
     assert middle_square(Box(2, 4, 10, 20)) == Box(2, 9, 10, 10)
     assert common(Box(0, 0, 10, 10), Box(5, 6, 10, 10)) == Box(5, 6, 5, 4)
     assert common(Box(0, 0, 2, 2), Box(5, 5, 2, 2)).height < 0
+
+
+def test_a_given_crop_needs_half_of_itself_in_the_picture() -> None:
+    def square(top: int) -> Box | None:
+        return choose_square(Box(top, 10, 40, 60), Box(0, 0, 100, 100), [], [], 1.0, 1, 8, None)
+
+    assert square(30) == Box(30, 20, 40, 40)
+    assert square(80) == Box(80, 30, 20, 20)
+    assert square(82) is None and square(200) is None
 
 
 def test_windows() -> None:
@@ -52,19 +63,32 @@ def test_a_window_beyond_the_picture_stands_still_there() -> None:
     assert (one[:, :10] == pictures[0][:, :1]).all() and (two[:, :10] == one[:, :10]).all()
 
 
-def test_pairs_whose_camera_is_unknown_are_dropped() -> None:
-    """A square goes on by 4 pixels in each of five frames; the camera of the third could not be measured."""
+def cut_five(lost: frozenset[int] = frozenset(), step: int = 1) -> CutTake:
+    """A square goes on by 4 pixels in each of five frames, ten a second."""
     pictures = [texture(64, 64, 1) for _ in range(5)]
     for number, picture in enumerate(pictures):
         left = 10 + 4 * number
         picture[10:20, left : left + 10] = 255 - picture[10:20, left : left + 10]
     room = Box(0, 0, 64, 64)
     frames = [Frame(picture, number / 10) for number, picture in enumerate(pictures)]
-    for lost, pairs in ((frozenset[int](), [(0, 1), (1, 2), (2, 3), (3, 4)]), (frozenset({2}), [(0, 1), (3, 4)])):
-        found = cut_take(Take(0, 0, 5, (None,) * 5, lost, room, room), iter(frames), 10.0, 1, 1, 64)
-        ends = ((found.times[places] * 10).round().tolist() for places in (found.first, found.second))
-        assert list(zip(*ends, strict=True)) == pairs
-        assert found.dropped == ({"camera": 2} if lost else {})
+    return cut_take(Take(0, 0, 5, (None,) * 5, lost, room, room), iter(frames), 10.0, step, 1, 64)
+
+
+def pairs_of(found: CutTake) -> list[tuple[int, int]]:
+    """The numbers of the frames that begin and end each pair."""
+    numbers = (found.times * 10).round().astype(int)
+    return list(zip(numbers[found.first].tolist(), numbers[found.second].tolist(), strict=True))
+
+
+def test_pairs_whose_camera_is_unknown_are_dropped() -> None:
+    known, unknown = cut_five(), cut_five(frozenset({2}))
+    assert pairs_of(known) == [(0, 1), (1, 2), (2, 3), (3, 4)] and known.dropped == {}
+    assert pairs_of(unknown) == [(0, 1), (3, 4)] and unknown.dropped == {"camera": 2}
+
+
+def test_the_frames_of_a_pair_are_a_step_apart() -> None:
+    assert pairs_of(cut_five(step=2)) == [(0, 2), (1, 3), (2, 4)]
+    assert pairs_of(cut_five(step=3)) == [(0, 3), (1, 4)]
 
 
 def test_faults() -> None:

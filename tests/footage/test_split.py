@@ -53,6 +53,7 @@ def test_parts_share_no_scene_and_no_frame(clips: Path, table: Path, tmp_path: P
     for split in SPLITS:
         pairs = open_pairs(tmp_path, split)
         assert pairs is not None and len(pairs) == 12 * (2 if split == "train" else 1)
+        assert len({*pairs.first.tolist()}) == len(pairs)  # each shard has frames of its own
         frames.append({hashlib.sha256(frame.numpy().tobytes()).digest() for frame in pairs.in_memory().store})
     assert not frames[0] & frames[1] | frames[0] & frames[2] | frames[1] & frames[2]
     changed = tmp_path.parent / "changed.csv"

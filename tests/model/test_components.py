@@ -41,6 +41,13 @@ def test_motion_encoder_is_the_paper_s() -> None:
     assert mean.shape == log_variance.shape == (1, 3200)
 
 
+def test_training_begins_near_the_prior() -> None:
+    """The last layer's weights are a fifth of He's, sqrt(2 / (256 * 25)): near no mean and no log-variance."""
+    torch.manual_seed(0)
+    last = MotionEncoder(PAPER).last
+    assert isinstance(last, nn.Conv2d) and float(last.weight.std()) == pytest.approx(0.2 * 0.017678, rel=0.01)
+
+
 def test_means_and_log_variances_take_both_signs() -> None:
     mean, log_variance = MotionEncoder(TINY)(seeded(8, 3, 16, 16), seeded(8, 3, 16, 16, seed=1))
     for values in (mean, log_variance):
@@ -53,6 +60,17 @@ def test_kernel_decoder_is_the_paper_s() -> None:
     kernels = decoder(seeded(2, 3200))
     assert [k.shape for k in kernels] == [(2, 32, 5, 5)] * 4
     assert all((k > 0).any() and (k < 0).any() for k in kernels)
+
+
+def test_each_scale_has_kernels_of_its_own_channels() -> None:
+    """Channels 0 to 31 are for the first scale, and so on; model files depend on it."""
+    decoder = KernelDecoder(PAPER).eval()
+    with torch.no_grad():
+        decoder.last.weight.zero_()
+        decoder.last.bias.copy_(torch.arange(128))
+        kernels = decoder(seeded(1, 3200))
+    for scale, found in enumerate(kernels):
+        assert found[0, :, 2, 2].tolist() == list(range(32 * scale, 32 * scale + 32))
 
 
 def test_image_encoder_is_the_paper_s() -> None:
@@ -147,8 +165,10 @@ def test_one_image_many_kernels(tiny_network: VisualDynamics) -> None:
 
 def test_a_scaled_z_is_made_and_read_with_factors_that_fall_off() -> None:
     expected = sorted(((1 + rank / 2) ** -0.75 for rank in range(3200)), reverse=True)
-    found = latent_scale(torch.zeros(1, 3200)).sort(descending=True).values
-    torch.testing.assert_close(found, torch.tensor(expected))
+    scales = latent_scale(torch.zeros(1, 3200))
+    torch.testing.assert_close(scales.sort(descending=True).values, torch.tensor(expected))
+    ranks = (0, 1237, 2474, 511)  # of the first four dimensions: multiples of 1237, less 3,200 where they reach it
+    torch.testing.assert_close(scales[:4], torch.tensor([(1 + rank / 2) ** -0.75 for rank in ranks]))
     weights = latent_scale(torch.zeros(1, TINY.latent))
     even_network, network = VisualDynamics(TINY).eval(), VisualDynamics(replace(TINY, latent_scale=True)).eval()
     network.load_state_dict(even_network.state_dict())

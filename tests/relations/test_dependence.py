@@ -82,13 +82,14 @@ def test_p_values_of_independent_motions_are_uniform() -> None:
     assert 0.01 <= (p <= 0.05).mean() <= 0.1 and 0.4 < p.mean() < 0.6
 
 
-def test_what_was_not_measured_does_not_count() -> None:
+@pytest.mark.parametrize(("thing", "other_pair"), [(0, (1, 2)), (1, (0, 2)), (2, (0, 1))])
+def test_what_was_not_measured_does_not_count(thing: int, other_pair: tuple[int, int]) -> None:
     motions = shapes_law(64)
-    motions[: 64 - FEWEST, 0] = torch.nan
+    motions[: 64 - FEWEST, thing] = torch.nan
     kept = {(pair.first, pair.second): pair.samples for pair in dependences(motions)}
-    assert kept == {(0, 1): FEWEST, (0, 2): FEWEST, (1, 2): 64}
-    motions[-1, 0] = torch.nan
-    assert [(pair.first, pair.second) for pair in dependences(motions)] == [(1, 2)]
+    assert kept == {(0, 1): FEWEST, (0, 2): FEWEST, (1, 2): FEWEST} | {other_pair: 64}
+    motions[-1, thing] = torch.nan
+    assert [(pair.first, pair.second) for pair in dependences(motions)] == [other_pair]
 
 
 def test_what_stands_still_has_no_pair() -> None:

@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
 import torch
 
+from tests.boxes import RED, box, canvas
 from visual_dynamics.data import shapes
 from visual_dynamics.relations.dependence import Dependence
 from visual_dynamics.relations.graph import LEVEL, STRENGTH, Relations, find_relations, relations_of
@@ -50,6 +52,14 @@ def test_a_network_gives_the_same_graph_for_the_same_seed(tiny_weights: Weights)
     frame[:, 4:9, 4:9] = torch.tensor([0.9, 0.5, 0.1])[:, None, None]
     found, again = (find_relations(predictor, frame, source, samples=6, seed=3) for _ in range(2))
     assert found.graph() == again.graph() and found.motions.shape == (6, len(found.masks), 2)
+
+
+def test_a_segment_is_measured_where_it_lies() -> None:
+    """A red box, 8 wide and 4 high, goes left, right and down, and is gone in the last of four futures."""
+    futures = [box(canvas(), RED, 18 + dx, 6 + dy, 8, 4) for dx, dy in ((-3, 0), (3, 0), (0, 2))]
+    (segment,) = relations_of(box(canvas(), RED, 18, 6, 8, 4), torch.stack([*futures, canvas()])).segments
+    assert segment.area == 32 and segment.centre == (21.5, 7.5)
+    assert segment.colour == pytest.approx((0.9, 0.1, 0.1)) and segment.measured == 0.75
 
 
 def test_an_edge_is_strong_and_no_chance() -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from visual_dynamics.api import Model, load
 from visual_dynamics.cli.main import main
 from visual_dynamics.errors import UserError
+from visual_dynamics.sampling.canvas import open_canvas
 from visual_dynamics.weights import load_weights
 
 
@@ -106,6 +108,13 @@ def test_a_canvas_serves_every_verb(black: str, opened: Counter[str]) -> None:
     expected = model.sample("sprite.png", n=2), model.apply("sprite.png", motion), model.extrapolate("sprite.png", 2)
     for result, other in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, other)
+
+
+def test_colours_are_rounded_to_the_nearest_level() -> None:
+    canvas = open_canvas(np.zeros((4, 4, 3), np.uint8), 4, background=1.0)
+    levels = torch.tensor([0.4, 100.6, 254.9])
+    pictures = canvas.pictures((levels / 255)[None, :, None, None].expand(1, 3, 4, 4))
+    assert pictures[0, 0, 0].tolist() == [0, 101, 255]
 
 
 def test_a_canvas_of_another_model(black: str, tiny_weights_file: Path) -> None:

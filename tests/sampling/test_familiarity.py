@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 import visual_dynamics as vd
 from tests.conftest import seeded
+from visual_dynamics import api
 from visual_dynamics.data.figures import figure_pairs
 from visual_dynamics.data.shapes import draw_scenes, images
 from visual_dynamics.errors import UserError
@@ -27,7 +28,7 @@ from visual_dynamics.sampling.familiarity import (
     learn,
     summaries_of,
 )
-from visual_dynamics.weights import load_weights, save_copy, with_familiarity
+from visual_dynamics.weights import Weights, load_weights, save_copy, with_familiarity
 
 
 @pytest.fixture
@@ -133,6 +134,22 @@ def test_models_without_it_never_warn(tiny_weights_file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.sample(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8), n=1)
+
+
+def test_one_new_colour_where_none_is_allowed_is_unfamiliar(
+    tiny_weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A strangeness of 1 / 0.5 / 1.05 = 1.9, the least that a new colour can have there."""
+    count = describe(tiny_weights.network, torch.zeros(1, 3, 16, 16)).shape[1]
+    colours = torch.zeros(COLOURS // 8, dtype=torch.uint8)
+    colours[0] = 1  # black
+    black = Familiarity(torch.zeros(count), torch.zeros(count, count), torch.tensor([1.0, 0.0, 1.0]), colours)
+    model = vd.Model(replace(tiny_weights, familiarity=black))
+    monkeypatch.setattr(api, "shipped_models", list)
+    picture = np.zeros((16, 16, 3), np.uint8)
+    assert model.unfamiliar(model.open(picture)) == ""
+    picture[3, 5] = 255
+    assert model.unfamiliar(model.open(picture, check=False)).endswith("train one that has (visual-dynamics train)")
 
 
 # --- the shipped models ---

@@ -123,6 +123,26 @@ def test_a_target_in_cells_of_its_own(size: tuple[int, int]) -> None:
     np.testing.assert_array_equal(put(truth[:1], alignment.target, 64), expected)
 
 
+def test_a_target_of_another_outline_stands_where_the_reference_does() -> None:
+    truth = walker(GREEN)
+    truth[:, 31:54, 38:58] = (*GREEN, 255)  # a bundle, which moves the middle of the sprite by some columns
+    clip = Moving(moved(walker(), 5, -3), 0, moved(truth, 5, -3)[0])
+    alignment = found(clip)
+    assert alignment.reference_shift == alignment.target_shift == (-5, 3)
+    assert alignment.reference == alignment.target == Place(1, -3, 5)
+
+
+def test_sprites_are_not_moved_where_an_arm_would_leave_the_frame() -> None:
+    """In its place the network would know the figure: but part of the arm would be cut off."""
+    frames = np.zeros((2, 64, 64, 4), np.uint8)
+    frames[:, 7:56, 8:24] = (*RED, 255)
+    frames[1, 22:32, 24:64] = (*RED, 255)
+    inside = frames.copy()
+    inside[:, :, 48:] = 0  # this arm ends at the edge once the figure is 16 columns further
+    for reference, shift in ((frames, (0, 0)), (inside, (0, 16))):
+        assert found(Moving(reference, 0, reference[0])).reference_shift == shift
+
+
 def test_small_sprites_are_enlarged() -> None:
     reference, truth = walker()[:, 1::2, ::2], walker(GREEN)[:, 1::2, ::2]
     clip = Moving(reference, 0, truth[0])

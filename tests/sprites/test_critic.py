@@ -65,6 +65,13 @@ def test_bobbing_by_a_pixel_is_no_fault() -> None:
     assert found(frames) == []
 
 
+@pytest.mark.parametrize("rise", [2, 3])
+def test_a_body_that_rises_on_standing_feet_is_no_fault(rise: int) -> None:
+    frames = figure(WAVE)
+    frames[2, :24] = np.roll(frames[2, :24], -rise, 0)
+    assert found(frames) == []
+
+
 def test_what_another_view_shares_is_design() -> None:
     frames = figure(WAVE)
     frames[2] = np.roll(frames[2], -3, 0)

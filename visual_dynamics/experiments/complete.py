@@ -14,6 +14,9 @@ Error: squared difference of colours in [0, 1] over black, summed over a frame; 
 nearest standing frame: the first frame of idle or walk in that view, whichever has the smaller error. "known frame":
 the nearest of the known frames that the draft is made from, as it is. Exact frames: at least 90 % of the pixels that
 are opaque in truth have the true colour. Intervals: characters are drawn again.
+
+The result of commit c9dc406 has a mistake that was mended after it: frames that look exactly like a known one were
+drawn anew, which cost exact frames, and divided by nothing, so that its mean doubt says nothing.
 """
 
 from __future__ import annotations
