@@ -212,7 +212,7 @@ def draw(result: dict[str, Any], folder: Path) -> str:
     notes = (
         f"Body type found: {right} of {len(people)}. Doubts: rank correlation with the error as a share of standing "
         f"still {number(sure['rank correlation'], 2)}; mean doubt {number(sure['expected'], 2)}; above "
-        f"{sure['limit']:g}: {number(sure['marked'], 1, 100)} % of the frames; error of the others "
+        f"{number(sure['limit'], 2)}: {number(sure['marked'], 1, 100)} % of the frames; error of the others "
         f"{number(sure['ours, unmarked'], 2)} of standing still. Largest errors: {worst}. {CREDIT}"
     )
     parts = ["### Missing animations drawn for unseen characters: error / error of the nearest standing frame"]
